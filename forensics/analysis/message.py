@@ -1,0 +1,42 @@
+"""Sentences that can be said in more than one language: a template and its values, joined when they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+Translate = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Message:
+    """A sentence. `template` is the English text with {fields}; `values` fills them; `str()` gives English."""
+
+    template: str
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.render(lambda template: template)
+
+    def render(self, translate: Translate) -> str:
+        """The sentence in the language of `translate`, which maps a template to a template."""
+        values = {
+            name: value.render(translate) if isinstance(value, Message) else _shown(value)
+            for name, value in self.values.items()
+        }
+        # Values come from bundles: they are put in as they are, and never seen as templates themselves.
+        return translate(self.template).format_map(values)
+
+
+def t(template: str, /, **values: Any) -> Message:
+    """Mark a sentence for translation, with the values of its {fields}. Floats are shown with 4 digits."""
+    return Message(template, values)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)

@@ -1,0 +1,112 @@
+"""Every error that the package raises on purpose.
+
+Each class carries a `slug` (a stable name for documentation and scripts), a `remedy` (what the user can
+do about it) and the `exit_code` that the command line ends with.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+
+class ForensicsError(Exception):
+    """Base of all errors of this package. `str()` is one line: what is wrong, with which file, and what to do."""
+
+    slug: ClassVar[str] = "error"
+    remedy: ClassVar[str] = ""
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, path: Path | str | None = None) -> None:
+        self.message = message
+        self.path = None if path is None else str(path)
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        where = "" if self.path is None else f"{printable(self.path)}: "
+        advice = f" ({self.remedy})" if self.remedy else ""
+        return printable(f"{where}{self.message}{advice}")
+
+
+class BundleMissing(ForensicsError):
+    """The path does not exist, or a folder holds no bundle."""
+
+    slug = "bundle-missing"
+    remedy = "check the path; bundles are the .h5 files below rank_<n>/ in the recorder's directory"
+
+
+class NotABundle(ForensicsError):
+    """The file is there, but it was not written by the flight recorder."""
+
+    slug = "not-a-bundle"
+    remedy = "give a .h5 file that FlightRecorder wrote"
+
+
+class BundleDamaged(ForensicsError):
+    """The file was a bundle once; too little of it can be read."""
+
+    slug = "bundle-damaged"
+    remedy = "copy the file again from the training machine, or use another bundle of the same run"
+
+
+class BundleTooNew(ForensicsError):
+    """The bundle's schema is newer than this package knows."""
+
+    slug = "bundle-too-new"
+    remedy = "upgrade with pip install --upgrade msforensics"
+
+
+class LimitExceeded(ForensicsError):
+    """A part of the bundle declares a size beyond what a sound bundle ever holds."""
+
+    slug = "limit-exceeded"
+    remedy = "the file is damaged or was made to do harm"
+
+
+class BundleNotWritten(ForensicsError):
+    """The recorder could not put a bundle on disk."""
+
+    slug = "bundle-not-written"
+    remedy = "check that the recorder's directory is writable and has room"
+
+
+class ConfigurationError(ForensicsError, ValueError):
+    """An option of the recorder or of a command has a value it cannot have."""
+
+    slug = "configuration"
+    remedy = "see the documentation of the option"
+    exit_code = 2
+
+
+class OutputNotWritten(ForensicsError):
+    """A report could not be written."""
+
+    slug = "output-not-written"
+    remedy = "name another file with -o"
+
+
+class TrainingTripped(ForensicsError, RuntimeError):
+    """Raised inside a training job when a trigger fires with `on_trip="raise"` (or after eight skips in a row).
+
+    Attributes:
+        bundle: path of the bundle that was written, or None when it could not be.
+        trigger: the trigger's facts: kind, step, epoch, time, message.
+    """
+
+    slug = "training-tripped"
+    remedy = "run: msforensics analyze <bundle>"
+
+    def __init__(self, message: str, *, bundle: Path | None, trigger: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.bundle = bundle
+        self.trigger = trigger
+
+    def __str__(self) -> str:
+        if self.bundle is None:
+            return f"{self.message}; no bundle could be written, see the recorder's log"
+        return f"{self.message}; the update was not applied. Find out why: msforensics analyze {self.bundle}"
+
+
+def printable(text: str) -> str:
+    """Text on one line for a terminal: control characters and lone surrogates become visible escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode("ascii") for c in text)

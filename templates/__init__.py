@@ -1,0 +1,1 @@
+"""Templates of the HTML report, loaded by forensics.report."""
