@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from forensics.bundle.reader import Bundle
+from forensics.bundle import schema
+from forensics.bundle.content import Part
+from forensics.bundle.reader import Bundle, in_memory
 from forensics.bundle.strict_json import as_float
 
 Series = npt.NDArray[np.float64]
+Row = dict[str, Any]
+# What was known while the run was still going on; see `Case.before`.
+_ONLINE = ("scalars", "gradients", "model", "dataset")
 
 
 class Case:
@@ -34,8 +39,9 @@ class Case:
 
     @property
     def trigger_kind(self) -> str:
-        """Why the bundle was written, e.g. "nan-loss"."""
-        return str(self.trigger.get("kind") or "manual")
+        """Why the bundle was written, e.g. "nan-loss"; "manual" for a kind that no recorder writes."""
+        kind = self.trigger.get("kind")
+        return kind if isinstance(kind, str) and kind in schema.TRIGGER_KINDS else "manual"
 
     @property
     def numerical(self) -> bool:
@@ -50,11 +56,18 @@ class Case:
     # -- series ------------------------------------------------------------------------------------------------
 
     def series(self, name: str) -> Series:
-        """One column of the scalar ring; all NaN when it was not recorded."""
+        """One column of the scalar ring, ordered by step; all NaN when it was not recorded."""
         table = self.bundle.table("scalars")
         if name in table:
-            return table[name]
-        return np.full(len(table.get("step", ())), np.nan)
+            return np.asarray(table[name], np.float64)[self._order]
+        return np.full(len(self._order), np.nan)
+
+    @cached_property
+    def _order(self) -> npt.NDArray[np.intp]:
+        steps = np.asarray(self.bundle.table("scalars").get("step", ()), np.float64)
+        order = np.argsort(steps, kind="stable")
+        kept: npt.NDArray[np.intp] = order[np.isfinite(steps[order])]
+        return kept
 
     @property
     def steps(self) -> Series:
@@ -110,14 +123,98 @@ class Case:
         chain = self.bundle.facts("exception").get("chain")
         return [mapping(item) for item in chain] if isinstance(chain, list) else []
 
+    @cached_property
+    def last_gradients(self) -> dict[str, npt.NDArray[Any]]:
+        """Figures for each parameter's gradient at the fatal step."""
+        return self.bundle.table("gradients", "last")
+
+    @cached_property
+    def optimizer(self) -> str:
+        """The optimizer's class name; empty when it is not known."""
+        value = self.bundle.facts("model").get("optimizer")
+        return (
+            str(mapping(value).get("class") or "")
+            if isinstance(value, dict)
+            else (value if isinstance(value, str) else "")
+        )
+
+    def hyper_parameter(self, *names: str) -> float:
+        """One of the optimizer's numbers by any of its names, wherever the facts keep it; NaN when it is not there."""
+        optimizer = mapping(self.bundle.facts("model").get("optimizer"))
+        places = [optimizer, *(mapping(value) for value in optimizer.values())]
+        found = (as_float(place[name]) for place in places for name in names if name in place)
+        return next((value for value in found if math.isfinite(value)), math.nan)
+
+    @cached_property
+    def uses_16_bit(self) -> str:
+        """Which 16-bit type the network computes in ("float16", "bfloat16"), as far as is known; else empty."""
+        kinds: list[str] = [str(item) for item in text_column(self.operators, "dtype")]
+        for table in (self.weights, self.bundle.table("model", "parameters"), self.batch):
+            kinds += list(text_column(table, "dtype"))
+        found = {kind.lower() for kind in kinds}
+        level = str(self.bundle.facts("model").get("amp_level") or "").upper()
+        if "float16" in found or level in ("O2", "O3"):
+            return "float16"
+        return "bfloat16" if "bfloat16" in found else ""
+
+    def before(self, step: float) -> Case:
+        """What was known before `step`: its series up to there, without the trigger and all that came of it."""
+        content: dict[str, Part] = {}
+        for name in _ONLINE:
+            tables = {
+                below: self.bundle.table(name, below) for below, _ in schema.section(name).tables if below != "last"
+            }
+            content[name] = Part(
+                self.bundle.facts(name), {key: _until(table, step) for key, table in tables.items() if table}
+            )
+        return Case(in_memory(content, self.bundle.header))
+
     def has(self, name: str) -> bool:
         """Whether an input that a rule declares is there. Raises KeyError for a name that is no input."""
         return INPUTS[name](self)
 
 
+def _until(table: Mapping[str, npt.NDArray[Any]], step: float) -> dict[str, npt.NDArray[Any]]:
+    if "step" not in table:
+        return dict(table)
+    kept = np.asarray(table["step"], np.float64) < step
+    # The names of parameters run along the other axis.
+    return {name: values[kept] if name != "parameter" else values for name, values in table.items()}
+
+
+def number_column(table: Mapping[str, npt.NDArray[Any]], name: str) -> Series:
+    """A table's column as float64; all NaN, as long as the table, when it is not there."""
+    if name in table and table[name].dtype.kind in "biuf":
+        return np.asarray(table[name], np.float64)
+    return np.full(_length(table), np.nan)
+
+
+def text_column(table: Mapping[str, npt.NDArray[Any]], name: str) -> list[str]:
+    """A table's column as text; empty texts, as many as the table has rows, when it is not there."""
+    if name in table and table[name].dtype.kind == "U":
+        return [str(item) for item in table[name]]
+    return [""] * _length(table)
+
+
+def rows(table: Mapping[str, npt.NDArray[Any]]) -> Iterator[Row]:
+    """A table of one-dimensional columns, row by row, as plain Python values."""
+    columns = {name: values.tolist() for name, values in table.items() if values.ndim == 1}
+    for at in range(_length(table)):
+        yield {name: values[at] for name, values in columns.items() if at < len(values)}
+
+
+def _length(table: Mapping[str, npt.NDArray[Any]]) -> int:
+    return min((len(values) for values in table.values() if values.ndim), default=0)
+
+
 def mapping(value: Any) -> dict[str, Any]:
     """The value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
+
+
+def mappings(value: Any) -> list[dict[str, Any]]:
+    """The items that are objects if the value is a list, else nothing."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def texts(value: Any) -> list[str]:
@@ -134,8 +231,9 @@ def as_step(value: Any) -> int | None:
 def _series_there(name: str) -> Callable[[Case], bool]:
     # A series of NaN only was never measured. NaN losses are a measurement once there is one number among them,
     # or when the trigger itself speaks of the loss.
-    return lambda case: bool(np.any(~np.isnan(case.series(name)))) or (
-        name == "loss" and len(case.steps) > 0 and case.trigger_kind in ("nan-loss", "inf-loss")
+    return lambda case: (
+        bool(np.any(~np.isnan(case.series(name))))
+        or (name == "loss" and len(case.steps) > 0 and case.trigger_kind in ("nan-loss", "inf-loss"))
     )
 
 

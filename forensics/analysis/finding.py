@@ -1,4 +1,4 @@
-"""What a rule can answer, and what all the answers together are: the diagnosis. Data only; words and tags come later."""
+"""What a rule can answer, and what all answers together are: the diagnosis. Data only; words and tags come later."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ Status = Literal["established", "supported", "hypothesis"]
 Phase = Literal["input", "forward", "loss", "backward", "optimizer", "weights"]
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+# Causes that accuse nobody.
+NOTHING_WRONG = ("healthy", "insufficient-data")
 # Within one step, the order in which things go wrong.
 PHASE_ORDER: dict[str, int] = {
     phase: order for order, phase in enumerate(("input", "forward", "loss", "backward", "optimizer", "weights"))
@@ -165,8 +167,8 @@ class Diagnosis:
 
     @property
     def worst(self) -> Severity | None:
-        """The highest severity among the findings; None when no rule fired."""
-        found = [SEVERITIES.index(finding.severity) for finding in self.findings]
+        """The highest severity among the findings; None when no rule found anything wrong."""
+        found = [SEVERITIES.index(finding.severity) for finding in self.findings if finding.cause not in NOTHING_WRONG]
         return SEVERITIES[max(found)] if found else None
 
     def to_dict(self) -> dict[str, Any]:

@@ -34,6 +34,12 @@ def t(template: str, /, **values: Any) -> Message:
     return Message(template, values)
 
 
+def figure(value: float) -> str:
+    """A measured number in a sentence: 4 digits, and a decimal point where it is a whole number ("0.0")."""
+    text = f"{value:.4g}"
+    return f"{text}.0" if text.lstrip("-").isdigit() else text
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()

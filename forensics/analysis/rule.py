@@ -59,11 +59,14 @@ class Rule(ABC):
         inputs: names of what the rule needs (see `evidence.INPUTS`); without them the engine skips it.
         causes: the ids that it may name.
         limits: its thresholds by name.
+        online: whether it judges nothing but series and what is known at the start, so that it could have warned
+            while the run was still going on; the diagnosis then says how much earlier that would have been.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ()
     causes: ClassVar[tuple[str, ...]] = ()
     limits: ClassVar[Mapping[str, Limit]] = {}
+    online: ClassVar[bool] = False
 
     @property
     def id(self) -> str:

@@ -15,6 +15,9 @@ from forensics.bundle.tensors import Array, Tensor
 Cells = npt.NDArray[Any] | Sequence[Any]
 Table = Mapping[str, Cells]
 
+# Text columns have cells of one size: a single long cell would blow up all the others.
+MAX_CELL_BYTES = 4096
+
 
 @dataclass(frozen=True)
 class Part:
@@ -39,9 +42,18 @@ class Header:
 Content = Mapping[str, Part]
 
 
+def utf8(text: str, limit: int = MAX_CELL_BYTES) -> bytes:
+    """Text as UTF-8 of at most `limit` bytes. Always possible: a lone surrogate becomes its escape, and NUL, which
+    would end a text of fixed length, a visible sign."""
+    encoded = text.replace("\0", "␀").encode("utf-8", "backslashreplace")
+    if len(encoded) <= limit:
+        return encoded
+    return encoded[: limit - 3].decode("utf-8", "ignore").encode() + "…".encode()
+
+
 def text_column(values: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
     """Text as fixed-length UTF-8, whose size is known before it is read (variable-length text's is not)."""
-    encoded = [str(value).replace("\0", "␀").encode("utf-8", "replace") for value in values]
+    encoded = [utf8(str(value)) for value in values]
     return np.array(encoded, dtype=f"S{max([1, *map(len, encoded)])}")
 
 

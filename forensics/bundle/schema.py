@@ -18,8 +18,8 @@ SCHEMA_VERSION = 1
 SCHEMA_HISTORY = {1: "The first version."}
 
 # A death while a bundle is being written leaves the stages before it whole.
-Stage = Literal["evidence", "autopsy", "weights"]
-STAGES: tuple[Stage, ...] = ("evidence", "autopsy", "weights")
+Stage = Literal["evidence", "statistics", "autopsy", "weights"]
+STAGES: tuple[Stage, ...] = ("evidence", "statistics", "autopsy", "weights")
 
 TRIGGER_KINDS = (
     "nan-loss",
@@ -249,13 +249,13 @@ SECTIONS: tuple[Section, ...] = (
     ),
     Section(
         "statistics",
-        "evidence",
+        "statistics",
         "A line of figures for every tensor of the network and of the optimizer's state.",
         tables=(("weights", STATISTICS), ("optimizer_state", STATISTICS)),
     ),
     Section(
         "histograms",
-        "evidence",
+        "statistics",
         "Histograms of log-magnitude, on fixed bins of one power of two.",
         tables=(("weights", HISTOGRAM),),
     ),

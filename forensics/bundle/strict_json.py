@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 MAX_DEPTH = 60
+# The range of a double: an integer beyond it is infinite to everything that reads it.
+MAX_BITS = 1024
 
 
 def number(value: float) -> float | str:
@@ -24,10 +26,12 @@ def plain(value: Any, depth: int = 0) -> Any:
     """Turn `value` into what JSON can hold; what it cannot hold becomes its type's name, never an error."""
     if depth > MAX_DEPTH:
         return "…"
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        return int(value) if value.bit_length() <= MAX_BITS else ("inf" if value > 0 else "-inf")
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
     if isinstance(value, float):
         return number(value)
     if isinstance(value, np.generic):
@@ -49,13 +53,20 @@ def dumps(value: Any, *, indent: int | None = None) -> str:
 
 
 def loads(text: str) -> Any:
-    """Parse strict JSON. Raises ValueError on a NaN token, on anything else that is not JSON, or on absurd nesting."""
+    """Parse strict JSON. What comes back is as `plain` makes it: finite, encodable, nested no deeper than MAX_DEPTH.
+
+    Raises ValueError on a NaN token, on anything else that is not JSON, or on absurd nesting.
+    """
 
     def refuse(token: str) -> float:
         raise ValueError(f"{token} is not JSON")
 
+    def integer(digits: str) -> int | str:
+        # Python 3.10 turns a million digits into a number, and takes minutes.
+        return int(digits) if len(digits) < MAX_BITS // 4 else plain(float(digits))
+
     try:
-        return json.loads(text, parse_constant=refuse)
+        return plain(json.loads(text, parse_constant=refuse, parse_int=integer))
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 

@@ -35,7 +35,8 @@ class Tensor:
     def values(self) -> Array:
         """The elements as numbers; bfloat16 becomes float32, which holds each of its values exactly."""
         if self.dtype == "bfloat16" and self.raw.dtype == np.uint16:
-            bits = np.asarray(self.raw, dtype=np.uint32) << 16
+            bits = self.raw.astype(np.uint32)
+            bits <<= np.uint32(16)  # in place: the sum of a 0-d array and a number would be another type
             return bits.view(np.float32)
         return self.raw
 
@@ -54,7 +55,7 @@ def from_numpy(name: str, array: npt.NDArray[np.generic], dtype: str | None = No
         return Tensor(name, "bfloat16", array)
     if array.dtype.name not in NATIVE:
         raise TypeError(f"a tensor of dtype {array.dtype} cannot be stored")
-    return Tensor(name, array.dtype.name, array)
+    return Tensor(name, array.dtype.name, array.astype(array.dtype.newbyteorder("="), copy=False))
 
 
 def bfloat16_bits(array: npt.NDArray[np.generic]) -> npt.NDArray[np.uint16]:

@@ -1,17 +1,22 @@
 """Writes bundles so that a death at any moment leaves either no bundle or one that says what it lacks.
 
-Each stage (evidence, autopsy, weights) is written to a temporary file beside the bundle, flushed, synced to the
-disk and put in place in one step. The first stage never replaces a file that is there already; later stages
-replace only what this writer itself put there.
+Each stage (evidence, autopsy, weights) builds the file anew with all that is known by then, writes it beside the
+bundle, syncs it to the disk and puts it in place in one step. The first stage never replaces a file that is there
+already; later stages replace only what this writer itself put there.
+
+HDF5 never touches the disk: it crashes the process when a write fails while it closes a file, and a full disk would
+take the training run with it. It builds the file in memory, and plain writes, whose failure is an exception like any
+other, bring that to the disk. The price is that a bundle is held in memory once while it is written.
 """
 
 from __future__ import annotations
 
 import errno
+import io
+import itertools
 import os
-import shutil
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +24,18 @@ import h5py
 import numpy as np
 
 from forensics.bundle import schema, strict_json
-from forensics.bundle.content import Content, Header, Part, column, text_column
-from forensics.bundle.tensors import Array, Tensor
-from forensics.errors import BundleNotWritten
+from forensics.bundle.content import Content, Header, Part, column, utf8
+from forensics.bundle.tensors import Array
+from forensics.errors import BundleNotWritten, printable
 
 # Small tables compress well and are read whole; weights are noise to a compressor.
 COMPRESS_ABOVE = 4096
+CHUNK_BYTES = 2**20
+MAX_REASON = 500
+# Names that a section's own datasets and groups have.
+RESERVED = frozenset({"json", "tensors"})
+
+_count = itertools.count()
 
 
 class BundleWriter:
@@ -41,45 +52,41 @@ class BundleWriter:
         self.header = header
         self.planned = tuple(planned)
         self.reasons: dict[str, str] = {}
-        self._written: set[str] = set()
-        self._published = False
+        self._content: dict[str, Part] = {}
+        self._placed: tuple[int, int] | None = None
 
     @property
     def missing(self) -> dict[str, str]:
-        """Planned sections that are not in the file yet, each with the reason."""
-        return {
-            name: self.reasons.get(name, "the recorder did not get that far")
-            for name in self.planned
-            if name not in self._written
-        }
+        """Planned sections that are not in the file, and others that could not be stored, each with the reason."""
+        absent = [name for name in self.planned if name not in self._content]
+        refused = [name for name in self.reasons if name not in self.planned and name not in self._content]
+        return {name: self.reasons.get(name, "the recorder did not get that far") for name in absent + refused}
 
     def skip(self, section: str, reason: str) -> None:
         """Note why a planned section will not come."""
-        self.reasons[section] = reason
+        self.reasons[section] = printable(reason)[:MAX_REASON]
 
     def write(self, content: Content) -> Path:
         """Add sections and put the file in place. Returns its path.
 
+        A section whose content cannot be stored is left out, with the reason among `missing`.
         Raises BundleNotWritten when the file cannot be written; what was in place before stays whole.
         """
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        before = dict(self._content)
+        self._content.update(content)
+        temporary = self.path.with_name(f".{self.path.name[:100]}.{os.getpid()}.{next(_count)}.part")
         try:
+            image = self._image()
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            if self._published:
-                shutil.copyfile(self.path, temporary)
-            else:
-                temporary.unlink(missing_ok=True)
-            added = set(content)
-            with h5py.File(temporary, "a" if self._published else "w", libver=("earliest", "v110")) as file:
-                for name, part in content.items():
-                    _put_section(file, name, part)
-                self._put_header(file, added)
-                file.flush()
-            _sync(temporary)
+            _write_file(temporary, image)
             self._publish(temporary)
-            self._written |= added
-        except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
-            raise BundleNotWritten(f"the bundle could not be written: {error}", path=self.path) from error
+        except (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError) as error:
+            self._content = before
+            reason = printable(str(error)) or type(error).__name__
+            raise BundleNotWritten(f"the bundle could not be written: {reason}", path=self.path) from error
+        except BaseException:
+            self._content = before
+            raise
         finally:
             try:
                 temporary.unlink(missing_ok=True)
@@ -87,28 +94,42 @@ class BundleWriter:
                 pass  # the folder is gone or read-only: nothing is left that could be tidied
         return self.path
 
-    def _put_header(self, file: h5py.File, added: set[str]) -> None:
-        missing = {name: why for name, why in self.missing.items() if name not in added}
-        values: dict[str, int | str] = {
-            "format": schema.FORMAT,
-            "schema_version": schema.SCHEMA_VERSION,
-            "writer": self.header.writer,
-            "run": self.header.run,
-            "rank": self.header.rank,
-            "world_size": self.header.world_size,
-            "created": self.header.created,
-            "complete": int(not missing),
-            "missing": strict_json.dumps(missing),
-        }
-        for name, value in values.items():
-            set_attribute(file, name, value)
+    def _image(self) -> io.BytesIO:
+        """The whole file, in memory."""
+        bytearray(sum(map(_size, self._content.values())))  # a lack of memory shows here rather than inside HDF5
+        image = io.BytesIO()
+        # From 1.10 on, HDF5 guards its own structure with checksums: damage is noticed, not followed.
+        with h5py.File(image, "w", libver=("v110", "v110")) as file:
+            for name, part in list(self._content.items()):
+                try:
+                    _put_section(file, name, part)
+                except Exception as error:  # the disk is not involved yet: it can only be the content
+                    self.skip(name, f"it could not be stored: {type(error).__name__}: {error}")
+                    del self._content[name]
+                    if name in file:
+                        del file[name]
+            missing = self.missing
+            for name, value in {
+                "format": schema.FORMAT,
+                "schema_version": schema.SCHEMA_VERSION,
+                "writer": self.header.writer,
+                "run": self.header.run,
+                "rank": self.header.rank,
+                "world_size": self.header.world_size,
+                "created": self.header.created,
+                "complete": int(not missing),
+                "missing": strict_json.dumps(missing),
+            }.items():
+                set_attribute(file, name, value)
+        return image
 
     def _publish(self, temporary: Path) -> None:
-        if self._published:
+        placed = _identity(temporary)
+        if self._placed is not None and _identity(self.path) == self._placed:
             os.replace(temporary, self.path)
         else:
             self.path = publish_new(temporary, self.path)
-            self._published = True
+        self._placed = placed
         sync_folder(self.path.parent)
 
 
@@ -136,79 +157,30 @@ def publish_new(temporary: Path, wanted: Path) -> Path:
 def set_attribute(holder: Any, name: str, value: int | float | str) -> None:
     """Set an attribute; text as fixed-length UTF-8."""
     if isinstance(value, str):
-        data = value.replace("\0", "␀").encode("utf-8", "replace") or b" "
-        holder.attrs.create(name, np.bytes_(data), dtype=h5py.string_dtype("utf-8", len(data)))
+        data = utf8(value, limit=60_000)
+        size = max(1, len(data))
+        holder.attrs.create(name, np.array(data, dtype=f"S{size}"), dtype=h5py.string_dtype("utf-8", size))
     else:
         holder.attrs[name] = value
 
 
 def link_name(name: str, taken: Mapping[str, Any] | Any = ()) -> str:
     """A parameter's name as an HDF5 link: slashes would nest, and names of dots alone mean something else."""
-    safe = name.replace("%", "%25").replace("/", "%2F").replace("\0", "%00").encode("utf-8", "replace").decode("utf-8")
+    safe = name.replace("%", "%25").replace("/", "%2F").replace("\0", "%00")
+    safe = safe.encode("utf-8", "backslashreplace").decode("utf-8")[:1000]
     if not safe.strip("."):
         safe = safe.replace(".", "%2E") or "%"
-    candidate, count = safe[:1000], 1
-    while candidate in taken:
+    candidate, count = safe, 1
+    while candidate in taken or candidate in RESERVED:
         count += 1
-        candidate = f"{safe[:1000]}%{count}"
+        candidate = f"{safe}%{count}"
     return candidate
 
 
-def _put_section(file: h5py.File, name: str, part: Part) -> None:
-    spec = schema.section(name)
-    group = file.create_group(name)
-    set_attribute(group, "description", spec.description)
-    if part.facts is not None:
-        text = strict_json.dumps(part.facts).encode("utf-8", "replace")
-        facts = group.create_dataset("json", data=np.bytes_(text), dtype=h5py.string_dtype("utf-8", max(1, len(text))))
-        set_attribute(facts, "unit", "JSON")
-        facts.attrs["crc32"] = np.uint32(zlib.crc32(text))
-    for below, table in part.tables.items():
-        _put_table(group if not below else group.require_group(below), spec, below, table)
-    if part.tensors is not None:
-        holder = group.create_group("tensors")
-        for tensor in part.tensors.values():
-            _put_tensor(holder, tensor)
-
-
-def _put_table(group: h5py.Group, spec: schema.Section, below: str, table: Mapping[str, Any]) -> None:
-    known = {item.name: item for item in spec.table(below)}
-    for name, values in table.items():
-        # Columns beyond the schema's are the user's own scalars.
-        own = schema.Column(name, "float64", "1", "the user's own scalar")
-        item = known.get(name, own)
-        data = column(item, values)
-        options = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if data.nbytes > COMPRESS_ABOVE else {}
-        dtype = h5py.string_dtype("utf-8", data.dtype.itemsize) if data.dtype.kind == "S" else data.dtype
-        dataset = group.create_dataset(link_name(name), data=data, dtype=dtype, **options)
-        _describe(dataset, data, unit=item.unit, description=item.description, name=name)
-
-
-def _put_tensor(holder: h5py.Group, tensor: Tensor) -> None:
-    data: Array = np.ascontiguousarray(tensor.raw).reshape(tensor.raw.shape)
-    dataset = holder.create_dataset(link_name(tensor.name, holder), data=data)
-    _describe(dataset, data, unit="1", description="", name=tensor.name)
-    set_attribute(dataset, "dtype", tensor.dtype)
-    set_attribute(dataset, "shape", ",".join(map(str, tensor.raw.shape)))
-
-
-def _describe(dataset: h5py.Dataset, data: Array, *, unit: str, description: str, name: str) -> None:
-    set_attribute(dataset, "name", name)
-    set_attribute(dataset, "unit", unit)
-    if description:
-        set_attribute(dataset, "description", description)
-    dataset.attrs["crc32"] = np.uint32(checksum(data))
-
-
 def checksum(data: Array) -> int:
-    """CRC-32 of an array's bytes in C order."""
-    flat = np.ascontiguousarray(data)
-    return zlib.crc32(flat.reshape(-1).view(np.uint8) if flat.dtype.kind != "S" else flat.tobytes())
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    """CRC-32 of an array's bytes in C order. Raises TypeError for Python objects."""
+    flat = np.ascontiguousarray(data).reshape(-1)
+    return zlib.crc32(flat.view(np.uint8)) if flat.size else 0
 
 
 def sync_folder(folder: Path) -> None:
@@ -225,5 +197,62 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-Section = Callable[[], Part]
-__all__ = ["BundleWriter", "checksum", "link_name", "publish_new", "set_attribute", "sync_folder", "text_column"]
+def _put_section(file: h5py.File, name: str, part: Part) -> None:
+    spec = schema.section(name)
+    group = file.create_group(name)
+    set_attribute(group, "description", spec.description)
+    if part.facts is not None:
+        text = strict_json.dumps(part.facts).encode("utf-8")
+        facts = schema.Column("json", "text", "JSON", spec.facts)
+        _put(group, "json", np.array(text, dtype=f"S{len(text)}"), facts)
+    for below, table in part.tables.items():
+        known = {item.name: item for item in spec.table(below)}
+        holder = group.require_group(below) if below else group
+        for key, values in table.items():
+            # Columns beyond the schema's are the user's own scalars.
+            item = known.get(key) or schema.Column(key, "float64", "1", "the user's own scalar")
+            data = column(item, values)
+            rows = max(1, CHUNK_BYTES // max(1, data.nbytes // max(1, len(data))))
+            chunks = (min(rows, len(data)), *data.shape[1:]) if data.nbytes > COMPRESS_ABOVE else None
+            _put(holder, link_name(key, holder), data, item, chunks)
+    if part.tensors is not None:
+        holder = group.create_group("tensors")
+        for tensor in part.tensors.values():
+            item = schema.Column(tensor.name, tensor.dtype, "1", "")
+            _put(holder, link_name(tensor.name, holder), tensor.raw, item)
+
+
+def _put(group: h5py.Group, link: str, data: Array, item: schema.Column, chunks: tuple[int, ...] | None = None) -> None:
+    stored = np.asarray(data, order="C")
+    if data.dtype.kind == "S":
+        stored = stored.view(h5py.string_dtype("utf-8", data.dtype.itemsize))
+    options: dict[str, Any] = {} if chunks is None else {"chunks": chunks, "compression": 1, "shuffle": True}
+    dataset = group.create_dataset(link, data=stored, dtype=stored.dtype, **options)
+    set_attribute(dataset, "name", item.name)
+    set_attribute(dataset, "dtype", item.dtype)
+    set_attribute(dataset, "shape", ",".join(map(str, data.shape)))
+    set_attribute(dataset, "unit", item.unit)
+    set_attribute(dataset, "description", item.description)
+    dataset.attrs["crc32"] = np.uint32(checksum(data))
+
+
+def _size(part: Part) -> int:
+    """Roughly the bytes that a section takes in the file."""
+    tables = sum(getattr(values, "nbytes", 0) for table in part.tables.values() for values in table.values())
+    return tables + sum(tensor.raw.nbytes + 4096 for tensor in (part.tensors or {}).values())
+
+
+def _write_file(path: Path, image: io.BytesIO) -> None:
+    path.unlink(missing_ok=True)
+    with path.open("xb") as file:
+        file.write(image.getbuffer())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,128 @@
+"""Orders what the rules found: cause before symptom, one verdict, one origin, a chain of at most four links."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from forensics.analysis.evidence import Case
+from forensics.analysis.finding import NOTHING_WRONG, PHASE_ORDER, SEVERITIES, Finding, Origin, Verdict
+from forensics.analysis.message import t
+
+MAX_LINKS = 4
+# With fewer steps than this and nothing seen to go wrong there is no ground for any statement.
+MINIMUM_STEPS = 20
+
+_BREAKS = frozenset(
+    (
+        "log-of-nonpositive",
+        "division-by-zero",
+        "invalid-operation",
+        "exp-overflow",
+        "softmax-all-masked",
+        "singular-gradient",
+        "fp16-overflow",
+    )
+)
+_UNREST = frozenset(("loss-spike", "exploding-gradients", "learning-rate-too-high"))
+# What may follow from a cause. A finding whose cause is in here and that came no earlier is no cause of its own.
+CONSEQUENCES: dict[str, frozenset[str]] = {
+    "bad-input-batch": _BREAKS | _UNREST | {"loss-scale-collapse", "fp16-underflow"},
+    "label-out-of-range": _BREAKS | _UNREST,
+    "weight-corruption": _BREAKS | _UNREST,
+    "bad-initialisation": _BREAKS | _UNREST | {"vanishing-gradients", "no-weight-update"},
+    "learning-rate-too-high": _BREAKS | {"loss-spike", "exploding-gradients"},
+    "exploding-gradients": _BREAKS | {"loss-spike"},
+    "optimizer-state": frozenset({"loss-spike"}),
+    "loss-scale-collapse": frozenset({"no-weight-update"}),
+    "fp16-underflow": frozenset({"no-weight-update"}),
+    "dead-relu": frozenset({"loss-spike", "no-weight-update", "vanishing-gradients"}),
+    "vanishing-gradients": frozenset({"no-weight-update"}),
+    "input-pipeline-bound": frozenset({"step-time-cliff"}),
+    **{cause: frozenset({"loss-spike", "exploding-gradients"}) for cause in _BREAKS},
+}
+_ROLE_ORDER = {"initiating": 0, "cascade": 1, "teardown": 2}
+_STATUS_ORDER = {"hypothesis": 0, "supported": 1, "established": 2}
+
+
+def order_findings(found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings with their final roles, causes first, the gravest first among them."""
+    settled = [replace(item, role="cascade") if _follows(item, found) else item for item in found]
+    return tuple(sorted(settled, key=lambda item: (_ROLE_ORDER[item.role], *_gravest_first(item))))
+
+
+def primary(findings: Sequence[Finding], *, wrong: bool) -> Finding | None:
+    """The finding that becomes the verdict, None when none does.
+
+    A note (severity info) explains a run that went wrong, but it does not make a sound run a failed one.
+    """
+    accusing = [item for item in findings if item.role == "initiating" and item.cause not in NOTHING_WRONG]
+    grave = [item for item in accusing if item.severity != "info"]
+    candidates = grave or (accusing if wrong else [])
+    if not candidates:
+        candidates = [item for item in findings if item.cause in NOTHING_WRONG and item.role == "initiating"]
+    return min(candidates, key=_gravest_first, default=None)
+
+
+def verdict_of(case: Case, chosen: Finding | None) -> Verdict:
+    """The one sentence. Without a finding it says no more than what is known."""
+    if chosen is not None:
+        return Verdict(chosen.cause, chosen.confidence, chosen.status, chosen.step, chosen.headline)
+    if case.trigger_kind == "manual":
+        few = t("{steps} steps were recorded, too few to judge", steps=len(case.steps))
+        headline = few if len(case.steps) < MINIMUM_STEPS else t("what was recorded is too little to judge")
+        return Verdict("insufficient-data", 1.0, "established", case.fatal_step, headline)
+    headline = t("something went wrong ({kind}), and nothing recorded explains it", kind=case.trigger_kind)
+    return Verdict("unknown", 0.0, "hypothesis", case.fatal_step, headline)
+
+
+def origin_of(findings: Sequence[Finding], chosen: Finding | None) -> Origin | None:
+    """The first break: of the causes that say where, the earliest step, then the earliest phase."""
+    if chosen is None or chosen.cause in NOTHING_WRONG:
+        return None
+    grave = [item for item in findings if item.origin is not None and (item.severity != "info" or item is chosen)]
+    causes = [item for item in grave if item.role == "initiating"]
+    first = min(causes or [item for item in grave if item.role == "cascade"], key=_earliest_first, default=None)
+    return None if first is None else first.origin
+
+
+def chain_of(findings: Sequence[Finding], chosen: Finding | None) -> tuple[Finding, ...]:
+    """At most four links from cause to end, in the order in which they happened; the verdict's finding among them."""
+    if chosen is None or chosen.cause in NOTHING_WRONG:
+        return ()
+    others = [item for item in findings if item is not chosen and item.severity != "info"]
+    links = [chosen, *others[: MAX_LINKS - 1]]
+    return tuple(sorted(links, key=lambda item: (_ROLE_ORDER[item.role], *_earliest_first(item))))
+
+
+def _follows(item: Finding, found: Sequence[Finding]) -> bool:
+    if item.role != "initiating":
+        return False
+    return any(_explains(other, item) for other in found if other is not item and other.role == "initiating")
+
+
+def _explains(cause: Finding, effect: Finding) -> bool:
+    if cause.severity == "info" or _earliest_first(cause) > _earliest_first(effect):
+        return False
+    if effect.cause == cause.cause:
+        # One cause, seen by two rules: the earlier sight leads; on equal terms the graver, then the first by name.
+        return _rank(cause) < _rank(effect)
+    if effect.cause not in CONSEQUENCES.get(cause.cause, frozenset()):
+        return False
+    if effect.status == "established" and cause.severity != "critical":
+        return cause.status == "established"
+    return _STATUS_ORDER[cause.status] > 0 or effect.status == "hypothesis"
+
+
+def _rank(item: Finding) -> tuple[float, int, int, float, str]:
+    return (*_earliest_first(item), *_gravest_first(item)[:2], item.rule)
+
+
+def _gravest_first(item: Finding) -> tuple[int, float, float, int, str]:
+    return (-SEVERITIES.index(item.severity), -item.score, *_earliest_first(item), item.rule)
+
+
+def _earliest_first(item: Finding) -> tuple[float, int]:
+    step = math.inf if item.step is None else float(item.step)
+    return step, PHASE_ORDER.get(item.phase or "", len(PHASE_ORDER))

@@ -1,0 +1,147 @@
+"""From a bundle, or a job's directory, to a diagnosis. Every rule gets its say; one that breaks costs no report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from forensics.analysis import ranks
+from forensics.analysis.combination import (
+    chain_of,
+    order_findings,
+    origin_of,
+    primary,
+    verdict_of,
+)
+from forensics.analysis.evidence import Case, as_step
+from forensics.analysis.finding import NOTHING_WRONG, Diagnosis, Failed, Finding, Quiet, Skipped, Subject
+from forensics.analysis.fingerprint import fingerprint
+from forensics.analysis.lead_time import lead_time
+from forensics.analysis.message import t
+from forensics.analysis.registry import all_rules
+from forensics.analysis.rule import Limit, Rule
+from forensics.bundle.reader import Bundle, open_bundle
+from forensics.errors import ConfigurationError, printable
+
+MAX_ERROR_LENGTH = 300
+
+
+def analyze(
+    path: str | Path, *, limits: Mapping[str, float] | None = None, rules: Sequence[Rule] | None = None
+) -> Diagnosis:
+    """Diagnose a bundle, a rank's folder, or a job's directory. MindSpore is not needed.
+
+    Args:
+        path: a .h5 file, or a folder that holds some, at any depth that a recorder writes.
+        limits: "rule.limit" → value, in place of the rule's own warning limit (its info limit moves along).
+        rules: the rules to ask; all by default.
+
+    Raises a ForensicsError with one line that says what to do: BundleMissing, NotABundle, BundleDamaged, BundleTooNew,
+    or ConfigurationError for a limit that no rule has.
+    """
+    if not Path(path).is_dir():
+        with open_bundle(path) as bundle:
+            return diagnose(bundle, limits=limits, rules=rules)
+    job = ranks.gather(Path(path))
+    try:
+        candidates = [(bundle, diagnose(bundle, limits=limits, rules=rules)) for bundle in job.suspects()]
+        first = ranks.first_to_fail(candidates)
+        others = tuple(_subject(bundle) for bundle in job.bundles)
+    finally:
+        job.close()
+    return replace(first, ranks=others, ranks_missing=job.missing)
+
+
+def diagnose(
+    bundle: Bundle, *, limits: Mapping[str, float] | None = None, rules: Sequence[Rule] | None = None
+) -> Diagnosis:
+    """Diagnose one open bundle. Raises ConfigurationError for a limit that no rule has."""
+    asked = tuple(all_rules() if rules is None else rules)
+    thresholds = _thresholds(asked, limits or {})
+    case = Case(bundle)
+    found: list[Finding] = []
+    quiet: list[Quiet] = []
+    skipped: list[Skipped] = []
+    failed: list[Failed] = []
+    for rule in asked:
+        match _ask(rule, case, thresholds[rule.id]):
+            case Finding() as finding:
+                found.append(finding)
+            case Quiet() as answer:
+                quiet.append(answer)
+            case Skipped() as answer:
+                skipped.append(answer)
+            case answer:
+                failed.append(answer)
+    if any(item.severity != "info" and item.cause not in NOTHING_WRONG for item in found):
+        quiet += [_withdrawn(item) for item in found if item.cause in NOTHING_WRONG]
+        found = [item for item in found if item.cause not in NOTHING_WRONG]
+    findings = order_findings(found)
+    chosen = primary(findings, wrong=case.trigger_kind != "manual")
+    origin = origin_of(findings, chosen)
+    verdict = verdict_of(case, chosen)
+    return Diagnosis(
+        subject=_subject(bundle),
+        verdict=verdict,
+        origin=origin,
+        findings=findings,
+        quiet=tuple(quiet),
+        skipped=tuple(skipped),
+        failed=tuple(failed),
+        lead_time=lead_time(case, [rule for rule in asked if rule.online], thresholds, findings),
+        fingerprint=fingerprint(case, verdict, origin),
+        chain=chain_of(findings, chosen),
+    )
+
+
+def _ask(rule: Rule, case: Case, limits: Mapping[str, Limit]) -> Finding | Quiet | Skipped | Failed:
+    try:
+        missing = tuple(name for name in rule.inputs if not case.has(name))
+        if missing:
+            return Skipped(rule.id, missing)
+        outcome = rule.check(case, limits)
+        return replace(outcome, rule=rule.id)
+    except Exception as error:
+        # Whatever a hostile bundle made it do: the reader learns that this rule did not look, and gets the rest.
+        return Failed(rule.id, printable(f"{type(error).__name__}: {error}")[:MAX_ERROR_LENGTH])
+
+
+def _withdrawn(healthy: Finding) -> Quiet:
+    return Quiet(None, None, t("other rules found something wrong"), healthy.rule)
+
+
+def _thresholds(rules: Sequence[Rule], overrides: Mapping[str, float]) -> dict[str, dict[str, Limit]]:
+    thresholds = {rule.id: dict(rule.limits) for rule in rules}
+    for name, value in overrides.items():
+        rule_id, _, limit_name = name.partition(".")
+        limit = thresholds.get(rule_id, {}).get(limit_name)
+        if limit is None:
+            known = ", ".join(f"{key}.{item}" for key, items in thresholds.items() for item in items)
+            raise ConfigurationError(f"there is no limit {name!r}; there are: {known}")
+        factor = value / limit.warning if limit.warning else 1.0
+        thresholds[rule_id][limit_name] = replace(
+            limit, info=limit.info * factor, warning=value, source="the user's own"
+        )
+    return thresholds
+
+
+def _subject(bundle: Bundle) -> Subject:
+    case = Case(bundle)
+    trigger: dict[str, Any] = {
+        "kind": case.trigger_kind,
+        "step": case.fatal_step,
+        "epoch": as_step(case.trigger.get("epoch")),
+        "time": _text(case.trigger.get("time")) or bundle.header.created or None,
+        "message": _text(case.trigger.get("message")),
+    }
+    # What was found damaged while it was read is as good as missing.
+    missing = tuple(dict.fromkeys([*bundle.missing, *bundle.damaged]))
+    header = bundle.header
+    path = "" if bundle.path is None else str(bundle.path)
+    return Subject(path, header.run, header.rank, header.world_size, bundle.complete, missing, trigger)
+
+
+def _text(value: Any) -> str:
+    return value[:2000] if isinstance(value, str) else ""

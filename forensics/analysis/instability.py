@@ -1,0 +1,196 @@
+"""How a run came apart, from its series alone: when loss or gradients left their level, which of them went first, and
+whether the learning rate is to blame. Several rules share this judgement."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from forensics.analysis.evidence import Case, Series, number_column
+from forensics.analysis.rule import Limit, score
+
+Blame = Literal["learning-rate-too-high", "exploding-gradients"]
+
+# A loss this many times its level before has come apart (AUTOTRAINER, Megatron-LM: 10).
+APART = 10.0
+# Steps before the break in which a change of the learning rate counts as its cause (own).
+REACH = 20
+# Own, from common practice: Adam and its kin train at 1e-5 to 1e-2 whatever the network (UMLAUT remarks on 0.01);
+# SGD's effective rate is lr / (1 − momentum), 1 for the usual 0.1 with 0.9.
+ADAPTIVE_LEVEL = Limit(0.01, 0.05, "1", "UMLAUT: 0.01; own: five times that")
+SGD_LEVEL = Limit(0.5, 2.0, "1", "own: half and twice the usual 0.1 with momentum 0.9, as lr / (1 − momentum)")
+JUMP = Limit(1.5, 3.0, "×", "own: a change of the learning rate within one step")
+_ADAPTIVE = ("adam", "lamb", "rmsprop", "adagrad", "adadelta", "adafactor", "lion", "came", "adan", "sophia", "yogi")
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A series that left its level for good.
+
+    Attributes:
+        onset: index of the first value past twice the level that never came back.
+        factor: the newest finite value over that level.
+        level: the level before.
+    """
+
+    onset: int
+    factor: float
+    level: float
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The learning rate around a break.
+
+    Attributes:
+        value: the rate that the step before the break used, NaN where it was not recorded.
+        effective: what it is compared with the limits as (see SGD_LEVEL).
+        limit: the limits for this kind of optimizer.
+        level: score of the level, 0 to 100.
+        jump: the largest ratio of one step's rate to its predecessor's within reach before the break; 1 for none.
+        jump_at: index of that jump.
+    """
+
+    value: float
+    effective: float
+    limit: Limit
+    level: float
+    jump: float
+    jump_at: int
+
+    @property
+    def remarkable(self) -> bool:
+        """Whether level or jump is past its warning limit."""
+        return self.level >= 75 or self.jump >= JUMP.warning
+
+
+@dataclass(frozen=True)
+class Instability:
+    """Both growths, the learning rate, and who is to blame."""
+
+    onset: int
+    loss: Growth | None
+    gradient: Growth | None
+    gradients_first: bool
+    rate: Rate
+    blame: Blame
+    confidence: float
+
+
+def assess(case: Case) -> Instability | None:
+    """Judge the whole history; None when neither loss nor gradients left their level for good."""
+    loss, gradient = growth(case.loss), growth(case.grad_norm, calm=100)
+    # Gradients alone shrink and grow by ten in sound runs; without the loss it takes more to speak of a break.
+    if loss is None and gradient is not None and gradient.factor < APART**2:
+        gradient = None
+    if loss is None and gradient is None:
+        return None
+    onset = min(item.onset for item in (loss, gradient) if item is not None)
+    first = gradient is not None and (loss is None or _gradients_lead(case, gradient, loss))
+    rate = rate_around(case, onset)
+    blame, confidence = _blame(rate, first, measured=gradient is not None)
+    return Instability(onset, loss, gradient, first, rate, blame, confidence)
+
+
+def growth(values: Series, calm: int = 8) -> Growth | None:
+    """Whether the finite beginning of a series ends ten times or more above its level.
+
+    The level is the lowest median of `calm` neighbours so far, but no less than a tenth of where the series began: a
+    loss that has fallen near zero fluctuates by large factors without coming apart.
+    """
+    magnitude = np.abs(_finite_beginning(values))
+    if len(magnitude) < 2:
+        return None
+    level = _levels(magnitude, calm)
+    reference = np.concatenate([level[:1], level[:-1]])
+    factor = magnitude / reference
+    if not factor[-1] >= APART:
+        return None
+    back = np.flatnonzero(factor <= 2)
+    onset = int(back[-1]) + 1 if len(back) else 1
+    return Growth(onset, float(magnitude[-1] / reference[onset]), float(reference[onset]))
+
+
+def rate_around(case: Case, onset: int) -> Rate:
+    """The learning rate's level and jumps within reach of the break at index `onset`."""
+    rates = case.series("learning_rate")
+    limit, effective = _scale(case)
+    known = rates[: onset + 1]
+    known = known[np.isfinite(known)]
+    value = float(known[-1]) if len(known) else math.nan
+    start = max(1, onset - REACH)
+    before, after = np.abs(rates[start - 1 : onset]), np.abs(rates[start : onset + 1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where((before > 0) & (after > 0), after / before, 1.0)
+    ratio = np.where(np.isfinite(ratio), ratio, 1.0)
+    at = int(np.argmax(ratio)) if len(ratio) else 0
+    jump = float(ratio[at]) if len(ratio) else 1.0
+    level = score(abs(value) * effective, limit) if math.isfinite(value) else 0.0
+    return Rate(value, abs(value) * effective, limit, level, jump, start + at)
+
+
+def is_adaptive(optimizer: str) -> bool:
+    """Whether an optimizer of this class normalizes its steps by the gradients' magnitude."""
+    return any(name in optimizer.lower() for name in _ADAPTIVE)
+
+
+def _scale(case: Case) -> tuple[Limit, float]:
+    if is_adaptive(case.optimizer):
+        return ADAPTIVE_LEVEL, 1.0
+    momentum = case.hyper_parameter("momentum")
+    return SGD_LEVEL, 1.0 / (1.0 - momentum) if 0 <= momentum < 1 else 1.0
+
+
+def _blame(rate: Rate, gradients_first: bool, *, measured: bool) -> tuple[Blame, float]:
+    if rate.jump >= JUMP.warning:
+        return "learning-rate-too-high", 0.85
+    if rate.level >= 75:
+        # Gradients that explode under a loss still at its level are no matter of the step size, unless it is absurd.
+        if gradients_first and rate.effective < 5 * rate.limit.warning:
+            return "exploding-gradients", 0.6
+        return "learning-rate-too-high", 0.85
+    if math.isnan(rate.value):
+        return ("exploding-gradients", 0.6) if gradients_first else ("learning-rate-too-high", 0.4)
+    if rate.level >= 25 and not gradients_first:
+        return "learning-rate-too-high", 0.6
+    return "exploding-gradients", 0.75 if measured else 0.5
+
+
+def _gradients_lead(case: Case, gradient: Growth, loss: Growth) -> bool:
+    """Whether the gradients left their level at a step whose loss was still at its own."""
+    if gradient.onset >= loss.onset:
+        return False
+    return bool(abs(case.loss[gradient.onset]) <= 3 * loss.level)
+
+
+def _finite_beginning(values: Series) -> Series:
+    known = values[np.flatnonzero(~np.isnan(values))[0] :] if (~np.isnan(values)).any() else values[:0]
+    offset = len(values) - len(known)
+    bad = np.flatnonzero(~np.isfinite(known))
+    beginning = known[: bad[0]] if len(bad) else known
+    # Indices must stay those of the whole series: unknown values before the first known one repeat it.
+    return np.concatenate([np.full(offset, beginning[0]), beginning]) if offset and len(beginning) else beginning
+
+
+def _levels(magnitude: npt.NDArray[np.float64], calm: int) -> npt.NDArray[np.float64]:
+    """The lowest median of `calm` neighbours up to each index."""
+    medians = np.array(
+        [np.median(magnitude[max(0, at - calm + 1) : at + 1]) for at in range(min(calm, len(magnitude)))]
+    )
+    if len(magnitude) > calm:
+        windows = np.lib.stride_tricks.sliding_window_view(magnitude, calm)[1:]
+        medians = np.concatenate([medians, np.median(windows, axis=1)])
+    beginning = float(np.median(magnitude[: max(1, min(5, len(magnitude) // 4))]))
+    lowest: Series = np.minimum.accumulate(medians)
+    return np.maximum(lowest, max(0.1 * beginning, float(np.finfo(np.float64).tiny)))
+
+
+def total_weight_norm(case: Case) -> float:
+    """L2 norm of all weights together; NaN where it is not known."""
+    norms = number_column(case.weights, "l2")
+    total = float(np.sqrt(np.nansum(norms**2))) if len(norms) else math.nan
+    return total if total > 0 else math.nan

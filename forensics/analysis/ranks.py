@@ -1,0 +1,130 @@
+"""A job's directory: which bundle of each rank tells why it died, and which rank was the first to fail.
+
+Rank and world size are read from inside the files: folders get renamed and copied together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from forensics.analysis.evidence import Case
+from forensics.analysis.finding import PHASE_ORDER, Diagnosis
+from forensics.bundle.reader import Bundle, open_bundle
+from forensics.errors import BundleMissing, ForensicsError
+
+MAX_FILES = 20_000
+MAX_DEPTH = 4
+# Ranks whose bundles are judged to find the first to fail; the others fail at a later step or fail by request.
+MAX_SUSPECTS = 32
+# What a rank suffers because another one failed.
+_SECONDARY = ("communication-peer-lost", "communication-timeout", "terminated", "interrupted", "killed")
+_STATUS_ORDER = {"established": 0, "supported": 1, "hypothesis": 2}
+
+
+@dataclass
+class Job:
+    """The bundles that were chosen, one for each rank, by rank.
+
+    Attributes:
+        bundles: open bundles, ascending by rank.
+        missing: ranks that the world size promises and no bundle comes from.
+    """
+
+    bundles: list[Bundle]
+    missing: tuple[int, ...]
+
+    def suspects(self) -> list[Bundle]:
+        """The ranks that may have been the first to fail, the likeliest first."""
+        failed = [bundle for bundle in self.bundles if Case(bundle).trigger_kind != "manual"]
+        return sorted(failed or self.bundles, key=_step_of)[:MAX_SUSPECTS]
+
+    def close(self) -> None:
+        """Close every bundle."""
+        for bundle in self.bundles:
+            bundle.close()
+
+
+def gather(directory: Path) -> Job:
+    """Choose the bundle of each rank. Raises BundleMissing, or the reader's error where no bundle is sound."""
+    by_rank: dict[int, list[Bundle]] = {}
+    problem: ForensicsError | None = None
+    for file in _files(directory):
+        try:
+            bundle = open_bundle(file)
+        except ForensicsError as error:
+            problem = error
+            continue
+        by_rank.setdefault(bundle.header.rank, []).append(bundle)
+    if not by_rank:
+        raise problem or BundleMissing("the folder holds no bundle", path=directory)
+    chosen = []
+    for rank in sorted(by_rank):
+        best = telling(by_rank[rank])
+        for other in by_rank[rank]:
+            if other is not best:
+                other.close()
+        chosen.append(best)
+    world = max(bundle.header.world_size for bundle in chosen)
+    present = set(by_rank)
+    missing = tuple(rank for rank in range(min(world, MAX_FILES)) if rank not in present)
+    return Job(chosen, missing)
+
+
+def telling(bundles: Sequence[Bundle]) -> Bundle:
+    """Of one rank's bundles, the one that tells why the run died.
+
+    That is the newest run's newest one that was not asked for by hand; but where a value went bad and an exception or
+    a signal followed within a step, the bundle of the bad value.
+    """
+    newest = max(bundles, key=lambda bundle: bundle.header.created)
+    run = [bundle for bundle in bundles if bundle.header.run == newest.header.run]
+    failures = [bundle for bundle in run if Case(bundle).trigger_kind != "manual"]
+    if not failures:
+        return newest
+    last = max(failures, key=lambda bundle: bundle.header.created)
+    if Case(last).trigger_kind not in ("exception", "signal", "killed"):
+        return last
+    before = [bundle for bundle in failures if Case(bundle).numerical and _step_of(bundle) >= _step_of(last) - 1]
+    return max(before, key=lambda bundle: bundle.header.created, default=last)
+
+
+def first_to_fail(candidates: Sequence[tuple[Bundle, Diagnosis]]) -> Diagnosis:
+    """The diagnosis of the rank that failed first: what only follows from another rank's end comes last, then the
+    earliest step, the earliest phase and the surest finding decide."""
+
+    def order(item: tuple[Bundle, Diagnosis]) -> tuple[bool, float, int, int, str, int]:
+        bundle, diagnosis = item
+        phase = diagnosis.origin.phase if diagnosis.origin else ""
+        return (
+            diagnosis.verdict.cause in _SECONDARY,
+            _step_of(bundle),
+            PHASE_ORDER.get(phase, len(PHASE_ORDER)),
+            _STATUS_ORDER[diagnosis.verdict.status],
+            str(diagnosis.subject.trigger.get("time") or ""),
+            bundle.header.rank,
+        )
+
+    return min(candidates, key=order)[1]
+
+
+def _step_of(bundle: Bundle) -> float:
+    case = Case(bundle)
+    if case.fatal_step is not None:
+        return float(case.fatal_step)
+    return float(case.steps[-1]) if len(case.steps) else float("inf")
+
+
+def _files(directory: Path) -> Iterator[Path]:
+    count = 0
+    for folder, folders, names in os.walk(directory):
+        depth = len(Path(folder).relative_to(directory).parts)
+        folders[:] = [] if depth >= MAX_DEPTH else sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if name.endswith(".h5") and not name.startswith("."):
+                count += 1
+                if count > MAX_FILES:
+                    return
+                yield Path(folder, name)

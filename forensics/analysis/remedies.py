@@ -1,0 +1,170 @@
+"""What to do about each numerical cause: concrete, in order, with MindSpore's own names, and how to confirm."""
+
+from __future__ import annotations
+
+from forensics.analysis.message import Message, t
+
+_CONFIRM = t(
+    "To confirm, re-run the fatal step from the bundle with `msforensics replay BUNDLE --model package.module:factory`."
+)
+
+REMEDIES: dict[str, tuple[Message, ...]] = {
+    "log-of-nonpositive": (
+        t(
+            "Take the logarithm and what feeds it in one operator: ops.log_softmax or nn.CrossEntropyLoss on logits "
+            "in place of log(softmax(x)), nn.BCEWithLogitsLoss in place of log(sigmoid(x))."
+        ),
+        t(
+            "Elsewhere bound the argument before the logarithm: ops.log(ops.clamp(x, min=1e-7)); in float16 the "
+            "bound must be 1e-4 or more, for 1e-8 is 0 there."
+        ),
+        t(
+            "If the argument must not become zero or negative at all, find out why it does: an unnormalised "
+            "probability, a product that underflows, a subtraction."
+        ),
+        _CONFIRM,
+    ),
+    "division-by-zero": (
+        t(
+            "Add a small number inside the denominator, not outside of it: x / (y + 1e-6), or ops.rsqrt(variance + "
+            "1e-6)."
+        ),
+        t(
+            "Where the denominator is a count (a mask's sum, the number of valid labels) divide by "
+            "ops.maximum(count, 1)."
+        ),
+        t(
+            "Where it is a deviation or a norm, look for constant or all-zero samples in the batch, and give "
+            "nn.LayerNorm or ops.L2Normalize their epsilon."
+        ),
+        _CONFIRM,
+    ),
+    "invalid-operation": (
+        t(
+            "Bound the argument to where the function is defined: ops.clamp(x, min=0) before a root, ops.clamp(x, -1 "
+            "+ 1e-6, 1 - 1e-6) before acos or atanh."
+        ),
+        t(
+            "For inf − inf or 0 × inf, replace the infinity that the program puts in by a large finite number, such "
+            "as -1e4 in a float16 mask."
+        ),
+        t(
+            "Do not choose the good branch with ops.where after the fact: bound the input first, for the gradient of "
+            "the bad branch is NaN all the same."
+        ),
+        _CONFIRM,
+    ),
+    "exp-overflow": (
+        t(
+            "Subtract the largest entry before the exponential, or use the operator that does: ops.softmax, "
+            "ops.log_softmax, ops.logsumexp."
+        ),
+        t("Bound the argument: ops.exp(ops.clamp(x, max=80.0)) in float32, max=10.0 in float16."),
+        t(
+            "For a variance or a scale that the network predicts as a logarithm, bound that logarithm, for example "
+            "to [-10, 10]."
+        ),
+        _CONFIRM,
+    ),
+    "softmax-all-masked": (
+        t(
+            "Mask with a large finite number in place of −inf: -1e9 in float32, -1e4 in float16; a row that is "
+            "masked out entirely then gives equal weights."
+        ),
+        t("Leave out or repair samples that are nothing but padding: look for them in the batch of the bundle."),
+        t("Multiply the attention's result by the mask, so that empty rows contribute nothing."),
+        _CONFIRM,
+    ),
+    "singular-gradient": (
+        t(
+            "Move the argument away from the singular point before the operator: ops.sqrt(x + 1e-12), ops.norm of x "
+            "+ 1e-12, ops.pow(ops.clamp(x, min=1e-6), p)."
+        ),
+        t(
+            "With ops.where, bound the input and not the result: the gradient of the branch that is not chosen is "
+            "multiplied by 0, and 0 × inf is NaN."
+        ),
+        t("A lower loss scale or gradient clipping does not help: the gradient is infinite or NaN at any scale."),
+        _CONFIRM,
+    ),
+    "fp16-overflow": (
+        t(
+            "Keep the named operator, and the layer around it, in float32: cell.to_float(mindspore.float32), or "
+            "amp.custom_mixed_precision with that cell in the black list."
+        ),
+        t(
+            "Bring the magnitudes down before it: normalise (nn.LayerNorm), or scale the logits or the attention "
+            "scores before they are multiplied or summed."
+        ),
+        t("On devices that support it, train in bfloat16, which has float32's range."),
+        t("In a mask, use -1e4 in place of -1e9: the latter is −inf in float16."),
+        _CONFIRM,
+    ),
+    "fp16-underflow": (
+        t(
+            "Keep the named operator in float32: cast its input with ops.cast(x, mindspore.float32), or "
+            "cell.to_float(mindspore.float32)."
+        ),
+        t("Use an epsilon that float16 can hold: 1e-4 rather than 1e-8, which is 0 there."),
+        t(
+            "Keep the weights in float32 (amp_level O1 or O2 does, O3 does not) and use dynamic loss scaling for the "
+            "gradients (mindspore.amp.DynamicLossScaler)."
+        ),
+        _CONFIRM,
+    ),
+    "learning-rate-too-high": (
+        t(
+            "Lower the learning rate by a factor of ten and train the same steps again; if the loss then falls, "
+            "halve the distance."
+        ),
+        t(
+            "Warm it up over the first few hundred steps: nn.warmup_lr or nn.WarmUpLR; after a resume, continue the "
+            "schedule where it was instead of at its peak."
+        ),
+        t("Clip the gradients: ops.clip_by_global_norm(grads, 1.0) between the gradients and the optimizer."),
+        t(
+            "To confirm, resume from the bundle's weights with the lower rate: `msforensics export BUNDLE --weights "
+            "FILE.safetensors`."
+        ),
+    ),
+    "exploding-gradients": (
+        t("Clip the gradients: ops.clip_by_global_norm(grads, 1.0) between the gradients and the optimizer."),
+        t(
+            "Look at the parameter that leads the growth: normalise in front of it (nn.LayerNorm), or start it "
+            "smaller; for recurrent layers, shorten the sequences or start the recurrent weights orthogonal."
+        ),
+        t("Look at the batches of the last steps for a sample unlike the others."),
+        t("To confirm, train the same steps with clipping on: the loss stays on its level."),
+    ),
+    "bad-initialisation": (
+        t(
+            "Start weights by their fan-in: HeNormal before ReLU, XavierUniform before tanh "
+            "(mindspore.common.initializer)."
+        ),
+        t("Look at the input's scale as well: standardise it to mean 0 and deviation 1."),
+        t("To confirm, look at the loss of the first step: for C classes it should be near ln(C)."),
+    ),
+    "optimizer-state": (
+        t(
+            "After a resume, load the optimizer's state along with the weights: "
+            "mindspore.load_param_into_net(optimizer, parameters), and look at the names that it returns as not "
+            "loaded."
+        ),
+        t("Keep the moments in float32 and the epsilon at what their type can hold (1e-8 is 0 in float16)."),
+        t("If the state is lost, warm the learning rate up again: fresh moments make the first steps too large."),
+    ),
+    "label-out-of-range": (
+        t(
+            "Compare the labels' or ids' range with the model's: num_classes of the last layer, vocab_size of the "
+            "embedding. Labels start at 0."
+        ),
+        t(
+            "Look for 1-based labels, for padding or ignore values that the loss does not know, and for a tokenizer "
+            "with added tokens."
+        ),
+        t(
+            "To find the samples, check `labels.max()` over the dataset before training; on the CPU some operators "
+            "accept wrong indices silently."
+        ),
+    ),
+}

@@ -1,0 +1,69 @@
+"""The rule that says so when nothing is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from forensics.analysis.combination import MINIMUM_STEPS
+from forensics.analysis.evidence import Case, number_column
+from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
+from forensics.analysis.message import figure, t
+from forensics.analysis.rule import Limit, Rule
+
+
+class Healthy(Rule):
+    """Enough steps were recorded, every value was finite, and nothing tripped.
+
+    Symptom:
+        None. The bundle was asked for, or the run ended as planned.
+    Why:
+        A statement about a run needs something to stand on: fewer than 20 steps, or no loss among them, say nothing.
+    What to do:
+        Nothing. Keep the bundle as the good one to compare a later failure with: `msforensics diff GOOD BAD`.
+    """
+
+    inputs = ("steps", "loss")
+    causes = ("healthy",)
+    limits: ClassVar[Mapping[str, Limit]] = {
+        "steps": Limit(1, MINIMUM_STEPS, "step", "own: the shortest history on which the series rules say anything"),
+    }
+
+    def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
+        needed = limits["steps"].warning
+        losses = case.loss
+        seen = int(np.isfinite(losses).sum())
+        if case.trigger_kind != "manual":
+            return Quiet(case.trigger_kind, "manual", t("the recorder was tripped"))
+        bad = int((~np.isfinite(losses)).sum()) + int(np.isinf(case.grad_norm).sum())
+        weights = sum(int(np.nansum(number_column(case.weights, name))) for name in ("nan", "pos_inf", "neg_inf"))
+        if bad or weights:
+            return Quiet(bad + weights, 0, t("values that are not finite"))
+        if seen < needed:
+            return Quiet(seen, needed, t("too few steps to say anything"))
+        last = int(case.steps[-1])
+        return Finding(
+            cause="healthy",
+            severity="info",
+            score=0.0,
+            confidence=min(0.95, 0.6 + seen / 1000),
+            role="initiating",
+            status="supported",
+            step=last,
+            headline=t(
+                "nothing wrong in {seen} steps: the loss went from {first} to {last}, every value finite",
+                seen=seen,
+                first=figure(float(losses[0])),
+                last=figure(float(losses[-1])),
+            ),
+            summary=t("Every recorded value is finite and no trigger fired."),
+            explanation=t(
+                "{seen} steps were recorded, up to step {step}, and no rule found a fault.", seen=seen, step=last
+            ),
+            evidence=(
+                Evidence("/scalars/loss", last, float(losses[-1]), None, t("the newest loss")),
+                Evidence("/scalars/step", last, seen, needed, t("steps with a finite loss")),
+            ),
+        )

@@ -1,0 +1,215 @@
+"""Writes a bundle from a flight, in stages: the small evidence first, then statistics, autopsy and weights.
+
+Every part is taken under the guard: one that fails is missing from the bundle, with the reason, and the rest is there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forensics.bundle.content import Part
+from forensics.bundle.writer import BundleWriter
+from forensics.errors import BundleNotWritten
+from forensics.recorder import autopsy, evidence, exceptions, framework
+from forensics.recorder.flight import Batch, Flight, iso
+from forensics.recorder.guard import logger
+from forensics.recorder.reading import Trip
+
+NUMERICAL = ("nan-loss", "inf-loss", "nonfinite-gradient", "nonfinite-weight", "float-status")
+# Of a bundle's budget, the batch may take this share; the rest is for weights, then optimizer state.
+BATCH_SHARE = 0.25
+
+
+class Dump:
+    """One bundle in the making."""
+
+    def __init__(
+        self, flight: Flight, trip: Trip, *, held_back: bool, batch: Batch, exception: BaseException | None = None
+    ) -> None:
+        self.flight = flight
+        self.trip = trip
+        self.held_back = held_back
+        self.batch = batch
+        self.exception = exception
+        self.trigger: dict[str, Any] = {
+            "kind": trip.kind,
+            "step": flight.step,
+            "epoch": flight.epoch,
+            "time": iso(time.time()),
+            "message": flight.redactor.text(trip.message),
+            "held_back": held_back,
+            "exception_also": exception is not None and trip.kind != "exception",
+        }
+        name = f"step-{flight.step:08d}-{trip.kind}.h5"
+        planned = ["trigger", "scalars", "environment", "model", "dataset", "events", "recorder"]
+        planned += ["gradients", "batch"] if flight.workload is not None else []
+        planned += ["exception"] if exception is not None else []
+        planned += ["statistics", "histograms"] if flight.workload is not None else []
+        planned += ["autopsy"] if trip.kind in NUMERICAL else []
+        planned += ["weights", "optimizer_state"] if flight.workload is not None else []
+        self.writer = BundleWriter(flight.folder / name, flight.header(), planned)
+
+    def write(self) -> Path | None:
+        """All stages. Returns the bundle's path, or None when not even the evidence could be written."""
+        flight = self.flight
+        flight.state("writing-bundle")
+        stages: tuple[tuple[str, Callable[[], dict[str, Part]]], ...] = (
+            ("evidence", self._evidence),
+            ("statistics", self._statistics),
+            ("autopsy", self._autopsy),
+            ("weights", self._weights),
+        )
+        path: Path | None = None
+        for name, collect in stages:
+            try:
+                content = collect()
+                if content or name in ("evidence", "weights"):
+                    path = self.writer.write(content)
+            except BundleNotWritten as error:
+                flight.guard.note(f"writing {name}", error)
+                logger.error("the flight recorder could not write the %s: %s", name, error)
+                if path is None:
+                    return None
+        return path
+
+    # -- stages ------------------------------------------------------------------------------------------------
+
+    def _evidence(self) -> dict[str, Part]:
+        flight = self.flight
+        content: dict[str, Part] = {"trigger": Part(self.trigger)}
+        self._add(content, "scalars", self._scalars)
+        self._add(content, "gradients", self._gradients)
+        self._add(content, "batch", self._batch)
+        if self.exception is not None:
+            exception = self.exception
+            self._add(content, "exception", lambda: Part(exceptions.describe(exception, flight.redactor)))
+        self._add(content, "model", lambda: Part(flight.model[0], {"parameters": flight.model[1]}))
+        self._add(content, "dataset", lambda: Part(flight.dataset))
+        self._add(content, "events", self._events)
+        environment = {**flight.environment, "redacted": dict(flight.redactor.counts)}
+        self._add(content, "environment", lambda: Part(environment))
+        # Last, so that it can tell what failed above.
+        self._add(content, "recorder", self._recorder)
+        return content
+
+    def _statistics(self) -> dict[str, Part]:
+        workload = self.flight.workload
+        if workload is None:
+            return {}
+        content: dict[str, Part] = {}
+        parts = self.flight.guard.run(
+            "statistics", lambda: evidence.statistics_parts(workload.parameters(), workload.optimizer_state()), None
+        )
+        for name in ("statistics", "histograms"):
+            if parts is None:
+                self._failed(name, "statistics")
+            else:
+                content[name] = parts[name]
+        return content
+
+    def _autopsy(self) -> dict[str, Part]:
+        flight = self.flight
+        workload = flight.workload
+        content: dict[str, Part] = {}
+        if self.trip.kind not in NUMERICAL or workload is None:
+            return content
+        batch = [item for item in self.batch() if framework.is_tensor(item)]
+        if workload.forward is None or not batch:
+            self.writer.skip("autopsy", "the batch is not at hand" if not batch else "the forward pass is not known")
+            return content
+        self._add(content, "autopsy", lambda: autopsy.perform(workload, batch, redact=flight.redactor.text))
+        return content
+
+    def _weights(self) -> dict[str, Part]:
+        flight, workload = self.flight, self.flight.workload
+        content: dict[str, Part] = {}
+        if workload is None:
+            return content
+        if flight.options.weights == "off":
+            for name in ("weights", "optimizer_state"):
+                self.writer.skip(name, "weights were not asked for")
+            return content
+        budget = flight.options.max_bundle_bytes
+        suspects = flight.guard.run("suspects", self._suspects, [])
+        for name, parameters in (("weights", workload.parameters()), ("optimizer_state", workload.optimizer_state())):
+            taken = flight.guard.run(name, lambda p=parameters, b=budget: evidence.tensors_part(p, suspects, b), None)  # type: ignore[misc]
+            if taken is None:
+                self._failed(name, name)
+                continue
+            content[name], used = taken
+            budget -= used
+        return content
+
+    # -- parts -------------------------------------------------------------------------------------------------
+
+    def _add(self, content: dict[str, Part], section: str, make: Callable[[], Part | None]) -> None:
+        part = self.flight.guard.run(section, make, None)
+        if part is not None:
+            content[section] = part
+        elif section not in self.writer.reasons:
+            self._failed(section, section)
+
+    def _failed(self, section: str, where: str) -> None:
+        failure = self.flight.guard.failures.get(where)
+        self.writer.skip(section, f"the recorder failed: {failure.error}" if failure else "the recorder failed")
+
+    def _scalars(self) -> Part | None:
+        if self.flight.ring is None:
+            self.writer.skip("scalars", "training had not begun")
+            return None
+        return evidence.scalars(self.flight.ring.content(), self.flight.rate)
+
+    def _gradients(self) -> Part | None:
+        flight = self.flight
+        if flight.installed is None or flight.workload is None:
+            self.writer.skip("gradients", flight.no_gradients or "training had not begun")
+            return None
+        if flight.installed.measured == 0:
+            self.writer.skip("gradients", "the train cell never called the gradient tap")
+            return None
+        return evidence.gradients(flight.installed, [str(p.name) for p in flight.workload.weights], list(flight.measured_at))
+
+    def _batch(self) -> Part | None:
+        columns: Sequence[Any] = self.batch()
+        if not columns:
+            self.writer.skip("batch", "the batch is not at hand (it never passes through the host in sink mode)")
+            return None
+        budget = int(self.flight.options.max_bundle_bytes * BATCH_SHARE) if self.flight.options.batch == "auto" else 0
+        names = self.flight.dataset.get("columns")
+        return evidence.batch(columns, names if isinstance(names, list) else [], budget)
+
+    def _events(self) -> Part:
+        events = list(self.flight.events)
+        columns = ("time", "step", "kind", "message")
+        table: dict[str, Any] = {name: [event[at] for event in events] for at, name in enumerate(columns)}
+        table["message"] = [self.flight.redactor.text(text) for text in table["message"]]
+        return Part(None, {"": table})
+
+    def _recorder(self) -> Part:
+        flight = self.flight
+        return Part(
+            {
+                "options": flight.options.facts(),
+                "overhead": flight.overhead(),
+                "failures": flight.guard.facts(),
+                "gradients": flight.no_gradients or "measured on the device",
+                "mode": "graph" if framework.graph_mode() else "pynative",
+            }
+        )
+
+    def _suspects(self) -> list[str]:
+        """Parameters, the most suspicious first: non-finite gradients at the fatal step, then the largest."""
+        flight = self.flight
+        if flight.installed is None or flight.workload is None:
+            return []
+        details = flight.installed.history().details
+        if details is None:
+            return []
+        order = np.lexsort((-details[:, 0], -details[:, 1]))
+        weights = list(flight.workload.weights)
+        return [str(weights[at].name) for at in order]

@@ -1,0 +1,148 @@
+"""Turns what the recorder holds into the sections of a bundle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from forensics.bundle import schema, tensors
+from forensics.bundle.content import Part
+from forensics.bundle.ringfile import RingContent
+from forensics.recorder import framework
+from forensics.recorder.learning_rate import LearningRate
+from forensics.recorder.measure import histogram, histogram_table, statistics, statistics_table
+from forensics.recorder.tap import Installed
+
+# Rates of a schedule are worked out when a bundle is written, for as many of the last steps.
+EVALUATED_RATES = 64
+
+
+class OnDemand(Mapping[str, tensors.Tensor]):
+    """Tensors that are copied to the host one at a time, as the writer takes them."""
+
+    def __init__(self, parameters: Mapping[str, Any]) -> None:
+        self._parameters = parameters
+
+    def __getitem__(self, name: str) -> tensors.Tensor:
+        return framework.to_host(self._parameters[name], name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parameters)
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+
+def scalars(ring: RingContent, rate: LearningRate | None) -> Part:
+    """The ring of scalars. Where the learning rate is a schedule, the last steps' rates are worked out here."""
+    columns: dict[str, Any] = {item.name: ring.columns[item.name] for item in schema.SCALARS}
+    known = {item.name for item in schema.SCALARS}
+    own = {name: values for name, values in ring.columns.items() if name not in known and not np.isnan(values).all()}
+    if rate is not None and rate.schedule is not None and np.isnan(columns["learning_rate"]).all():
+        columns["learning_rate"] = _evaluated(columns["step"], rate)
+    steps = columns["step"]
+    facts: dict[str, Any] = {"capacity": ring.capacity, "user": sorted(own)}
+    if ring.written > len(steps) and len(steps):
+        facts["dropped_before"] = int(steps[0])
+    return Part(facts, {"": {**columns, **own}})
+
+
+def _evaluated(steps: Any, rate: LearningRate) -> Any:
+    rates = np.full(len(steps), np.nan)
+    updates = rate.global_step()
+    for back in range(min(EVALUATED_RATES, len(steps))):
+        update = updates - 1 - back
+        if update < 0:
+            break
+        rates[len(steps) - 1 - back] = rate.evaluate(update)
+    return rates
+
+
+def gradients(installed: Installed, names: Sequence[str], steps: Sequence[tuple[int, int]]) -> Part:
+    """The ring of gradient norms.
+
+    Args:
+        names: of the parameters, in the order of the gradients.
+        steps: (steps measured so far, step number) as noted at the end of each step.
+    """
+    history = installed.history()
+    numbers = np.full(len(history.norms), np.nan)
+    if steps:
+        measured = np.array([count for count, _ in steps])
+        at = np.searchsorted(measured, history.first + 1 + np.arange(len(numbers)))
+        inside = at < len(measured)
+        numbers[inside] = np.array([step for _, step in steps])[at[inside]]
+    tables: dict[str, dict[str, Any]] = {"": {"step": numbers, "parameter": names, "norm": history.norms}}
+    if history.details is not None:
+        sizes = np.array([max(1, int(weight.size)) for weight in installed.train_cell.weights], dtype=np.float64)
+        tables["last"] = {
+            "parameter": names,
+            "largest": history.details[:, 0],
+            "nonfinite": history.details[:, 1],
+            "zero_share": history.details[:, 2] / sizes,
+        }
+    place = "before the optimizer" if installed.holds else "after the gradient reducer"
+    return Part({"source": f"measured on the device, {place}", "capacity": installed.probe.capacity}, tables)
+
+
+def batch(columns: Sequence[Any], names: Sequence[str], max_bytes: int) -> Part:
+    """The fatal batch: statistics of each column, its elements when they fit, and the samples that are not finite."""
+    named = [(names[at] if at < len(names) else f"column {at}", column) for at, column in enumerate(columns)]
+    held = [framework.to_host(column, name) for name, column in named if framework.is_tensor(column)]
+    rows = [statistics(item.name, item) for item in held]
+    facts: dict[str, Any] = {"bad_samples": {}}
+    for item in held:
+        bad = bad_samples(item.values())
+        if bad:
+            facts["bad_samples"][item.name] = bad
+    stored = None
+    if sum(item.raw.nbytes for item in held) <= max_bytes:
+        stored = {item.name: item for item in held}
+    else:
+        facts["reason"] = f"larger than the {max_bytes} bytes that a bundle leaves for it"
+    return Part(facts, {"statistics": statistics_table(rows)}, stored)
+
+
+def bad_samples(values: tensors.Array) -> list[int]:
+    """Indices along the first axis of samples with a NaN or an infinity; at most 100."""
+    if values.dtype.kind != "f" or values.ndim == 0:
+        return []
+    bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+    return [int(at) for at in np.flatnonzero(bad)[:100]]
+
+
+def statistics_parts(weights: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Part]:
+    """The sections "statistics" and "histograms": one tensor on the host at a time."""
+    tables: dict[str, Any] = {}
+    for kind, parameters in (("weights", weights), ("optimizer_state", state)):
+        tables[kind] = statistics_table(statistics(name, tensor) for name, tensor in OnDemand(parameters).items())
+    return {
+        "statistics": Part(None, tables),
+        "histograms": Part(None, {"weights": histogram_table((name, histogram(tensor)) for name, tensor in OnDemand(weights).items())}),
+    }
+
+
+def tensors_part(parameters: Mapping[str, Any], suspects: Sequence[str], budget: int) -> tuple[Part, int]:
+    """A section of tensors within a byte budget; the most suspicious go first when not all fit.
+
+    Returns the section and the bytes it takes.
+    """
+    sizes = {name: int(parameter.nbytes) for name, parameter in parameters.items()}
+    chosen = set(sizes)
+    if sum(sizes.values()) > budget:
+        rank = {name: at for at, name in enumerate(suspects)}
+        chosen, left = set(), budget
+        for name in sorted(sizes, key=lambda item: (rank.get(item, math.inf), sizes[item])):
+            if sizes[name] <= left:
+                chosen.add(name)
+                left -= sizes[name]
+    facts = {
+        "stored": len(chosen),
+        "left_out": [name for name in sizes if name not in chosen],
+        "budget": budget,
+    }
+    kept = OnDemand({name: parameter for name, parameter in parameters.items() if name in chosen})
+    return Part(facts, {}, kept), sum(sizes[name] for name in chosen)

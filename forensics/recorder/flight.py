@@ -1,0 +1,253 @@
+"""One run under watch: its folder, its ring, its events, what it trains, and what the recorder itself costs."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forensics.bundle import strict_json
+from forensics.bundle.content import Header
+from forensics.recorder import describe, environment, framework, tap
+from forensics.recorder.guard import Guard, logger
+from forensics.recorder.learning_rate import LearningRate
+from forensics.recorder.machine import DeviceMemory, HostMemory
+from forensics.recorder.options import Options
+from forensics.recorder.outputs import Outputs
+from forensics.recorder.reading import Pulse, Reading
+from forensics.recorder.redact import Redactor
+from forensics.recorder.ring import Ring
+from forensics.recorder.workload import Workload
+
+MAX_EVENTS = 1_000
+# What the ring of gradient norms may take on the device.
+GRADIENT_RING_BYTES = 8 * 2**20
+WRITER = "msforensics 0.1.0"
+
+
+class Flight:
+    """Keeps the history. Made anew for each `train` call; the ring and the folder go on.
+
+    Methods that hooks call may raise anything: the caller runs them under `guard`.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.guard = Guard()
+        self.redactor = Redactor()
+        self.events: deque[tuple[float, int, str, str]] = deque(maxlen=MAX_EVENTS)
+        self.started = time.time()
+        self.rank, self.world_size = 0, 1
+        self.folder = options.directory / "rank_0"
+        self.run = options.directory.name
+        self.ring: Ring | None = None
+        self.workload: Workload | None = None
+        self.rate: LearningRate | None = None
+        self.installed: tap.Installed | None = None
+        self.no_gradients = "gradients were not asked for"
+        self.environment: dict[str, Any] = {}
+        self.model: tuple[dict[str, Any], Mapping[str, Any]] = ({}, {})
+        self.dataset: dict[str, Any] = {}
+        self.measured_at: deque[tuple[int, int]] = deque(maxlen=options.capacity)
+        self.step = 0
+        self.epoch = 0
+        self._host_memory = HostMemory()
+        self._device_memory = DeviceMemory()
+        self._begun = math.nan
+        self._ended = math.nan
+        self._used_rate = math.nan
+        self._waited = math.nan
+        self._cost = np.zeros(4096)
+        self._busy = np.zeros(4096)
+        self._costed = 0
+        self._hook_ns = 0
+
+    # -- before the first step ---------------------------------------------------------------------------------
+
+    def begin(self, workload: Workload, dataset: Any, params: Mapping[str, Any]) -> None:
+        """Prepare for a run of steps: folder, ring, tap, and everything that does not change from step to step."""
+        guard = self.guard
+        self.workload = workload
+        self._ended = math.nan
+        if self.ring is None:
+            self.rank, self.world_size = guard.run("rank", framework.rank_and_size, (0, 1))
+            self.folder = self.options.directory / f"rank_{self.rank}"
+            stamp = datetime.fromtimestamp(self.started, timezone.utc).strftime("%Y%m%dT%H%M%S")
+            self.run = f"{self.options.directory.name}-{stamp}-{os.getpid()}"
+            self.ring = self._open_ring()
+        self.rate = guard.run("learning rate", lambda: LearningRate(workload.optimizer), None)
+        self._install_tap(workload)
+        self.environment = guard.run("environment", lambda: environment.collect(self.redactor), {})
+        self.model = guard.run("model", lambda: self._describe_model(workload), self.model)
+        self.dataset = guard.run("dataset", lambda: describe.describe_dataset(dataset, params), {})
+        guard.run("sidecar", self._write_sidecar, None)
+        self.note("start", f"{len(workload.weights)} trainable parameters, on_trip={self.options.on_trip}")
+
+    def _describe_model(self, workload: Workload) -> tuple[dict[str, Any], Mapping[str, Any]]:
+        return describe.describe_model(workload.network, workload.train_cell, workload.optimizer, workload.loss_fn)
+
+    def _open_ring(self) -> Ring:
+        facts = {
+            "run": self.run,
+            "rank": self.rank,
+            "world_size": self.world_size,
+            "pid": os.getpid(),
+            "started": self.started,
+        }
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            return Ring(self.folder / f"{self.run}.ring", self.options.capacity, facts)
+        except OSError as error:
+            logger.error(
+                "the flight recorder cannot write below %s (%s): its history is kept in memory and dies with the "
+                "process, and bundles may fail",
+                self.folder,
+                error.strerror or error,
+            )
+            self.guard.note("ring file", error)
+            return Ring(None, self.options.capacity, facts)
+
+    def _install_tap(self, workload: Workload) -> None:
+        self.installed = None
+        if self.options.gradients == "off":
+            return
+
+        def install() -> tap.Installed | str:
+            rows = tap.ring_rows(len(workload.weights), self.options.capacity, GRADIENT_RING_BYTES)
+            return tap.install(workload.train_cell, hold=self.options.on_trip != "record", capacity=rows)
+
+        installed = self.guard.run("gradient tap", install, "the gradient tap failed to install")
+        if isinstance(installed, str):
+            self.no_gradients = installed
+            self.note("no-gradients", installed)
+        else:
+            self.installed = installed
+            self.no_gradients = ""
+
+    def _write_sidecar(self) -> None:
+        facts = {
+            "run": self.run,
+            "rank": self.rank,
+            "world_size": self.world_size,
+            "options": self.options.facts(),
+            "environment": self.environment,
+            "model": self.model[0],
+            "dataset": self.dataset,
+        }
+        path = self.folder / f"{self.run}.json"
+        temporary = path.with_suffix(".json.part")
+        temporary.write_text(strict_json.dumps(facts, indent=1), encoding="utf-8")
+        os.replace(temporary, path)
+
+    # -- every step --------------------------------------------------------------------------------------------
+
+    def step_begin(self, step: int, epoch: int) -> None:
+        """A step begins: how long the input took, and the learning rate that it will use."""
+        entered = time.perf_counter_ns()
+        now = time.monotonic()
+        self.step, self.epoch = step, epoch
+        self._waited = now - self._ended
+        self._begun = now
+        if self.rate is not None:
+            self._used_rate = self.guard.run("learning rate", self.rate.now, math.nan)
+        if self.ring is not None:
+            self.ring.state("computing", step)
+        self._hook_ns = time.perf_counter_ns() - entered
+
+    def step_end(self, step: int, epoch: int, outputs: Outputs, own: Mapping[str, float]) -> Reading:
+        """A step ended: store its record. The loss was read before, so that waiting for it is no cost of ours."""
+        entered = time.perf_counter_ns()
+        self.step, self.epoch = step, epoch
+        pulse = self._pulse(step)
+        now, clock = time.monotonic(), time.time()
+        scale = outputs.scale
+        if math.isnan(scale) and self.workload is not None and self.workload.sens is not None:
+            scale = self.workload.sens
+        if self.ring is not None:
+            self.ring.append(
+                (
+                    float(step),
+                    float(epoch),
+                    clock,
+                    now,
+                    outputs.loss,
+                    self._used_rate,
+                    scale,
+                    outputs.overflow,
+                    pulse.norm if pulse is not None else math.nan,
+                    now - self._begun,
+                    self._waited,
+                    float(self._host_memory.rss()),
+                    self._device_memory.allocated(),
+                ),
+                own,
+            )
+            self.ring.state("waiting-for-input", step)
+        slot = self._costed % len(self._cost)
+        self._busy[slot] = (now - self._begun + (0.0 if math.isnan(self._waited) else self._waited)) * 1e9
+        self._ended = time.monotonic()
+        self._cost[slot] = self._hook_ns + time.perf_counter_ns() - entered
+        self._costed += 1
+        return Reading(step, epoch, outputs.loss, outputs.known, outputs.overflow, scale, pulse)
+
+    def _pulse(self, step: int) -> Pulse | None:
+        if self.installed is None:
+            return None
+        pulse = self.guard.run("gradient pulse", self.installed.pulse, None)
+        if pulse is None or pulse.measured == 0:
+            return None
+        self.measured_at.append((pulse.measured, step))
+        return pulse
+
+    # -- whenever ----------------------------------------------------------------------------------------------
+
+    def note(self, kind: str, message: str) -> None:
+        """Keep an event."""
+        self.events.append((time.time(), self.step, kind, message))
+
+    def state(self, name: str) -> None:
+        """Say in the ring what the process is doing."""
+        if self.ring is not None:
+            self.ring.state(name, self.step)
+
+    def end(self, state: str) -> None:
+        """The run is over: nothing may be held back when nobody is there to tell."""
+        if self.installed is not None:
+            self.guard.run("disarm", lambda: self.installed.arm(False) if self.installed else None, None)
+        self.state(state)
+
+    def overhead(self) -> dict[str, float]:
+        """The recorder's own measured cost; see `FlightRecorder.overhead`."""
+        kept = min(self._costed, len(self._cost))
+        cost, busy = self._cost[:kept], self._busy[:kept]
+        gradient_ring = self.installed.probe.nbytes if self.installed is not None else 0
+        held = (self.ring.nbytes if self.ring is not None else 0) + self._cost.nbytes + self._busy.nbytes
+        if not kept:
+            return {"steps": 0, "mean_ns": 0.0, "p99_ns": 0.0, "share": 0.0, "host_bytes": held, "device_bytes": 0}
+        return {
+            "steps": self._costed,
+            "mean_ns": float(cost.mean()),
+            "p99_ns": float(np.percentile(cost, 99)),
+            "share": float(cost.sum() / max(1.0, busy.sum())),
+            "host_bytes": held,
+            "device_bytes": gradient_ring,
+        }
+
+    def header(self) -> Header:
+        """The attributes of a bundle written now."""
+        return Header(self.run, self.rank, self.world_size, iso(time.time()), WRITER)
+
+
+def iso(seconds: float) -> str:
+    """Seconds since 1970 as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+Batch = Callable[[], Sequence[Any]]

@@ -1,0 +1,63 @@
+"""The learning rate that a step really uses, read without calling the optimizer.
+
+`optimizer.get_lr()` costs milliseconds for a schedule (it compiles a graph in graph mode) and raises past the end of a
+list of rates, so the parameters behind it are read instead.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from forensics.recorder import framework
+
+
+class LearningRate:
+    """Reads one optimizer's learning rate; of the first group where there are several.
+
+    A rate that is a schedule (a Cell of the step) is only evaluated by `evaluate`, when a bundle is written.
+    """
+
+    def __init__(self, optimizer: Any) -> None:
+        self._optimizer = optimizer
+        self._table: Any = None
+        self._rate: Any = None
+        self.schedule: Any = None
+        rate = getattr(optimizer, "learning_rate", None)
+        if isinstance(rate, tuple | list) or type(rate).__name__ in ("CellList", "ParameterTuple"):
+            rate = rate[0] if len(rate) else None
+        if framework.is_tensor(rate):
+            self._rate = rate
+        elif framework.is_tensor(getattr(rate, "learning_rate", None)):
+            self._table = np.array(framework.peek(rate.learning_rate), dtype=np.float64).reshape(-1)
+        elif callable(rate):
+            self.schedule = rate
+        else:
+            groups = getattr(optimizer, "param_groups", None)
+            if isinstance(groups, list | tuple) and groups and isinstance(groups[0], dict):
+                self._rate = groups[0].get("lr")
+
+    def now(self) -> float:
+        """The rate that the next update will use, or NaN. Asked at the beginning of a step."""
+        if self._table is not None:
+            step = self.global_step()
+            return float(self._table[min(step, len(self._table) - 1)]) if len(self._table) else math.nan
+        if framework.is_tensor(self._rate):
+            return float(framework.peek(self._rate).reshape(-1)[0])
+        return float(self._rate) if isinstance(self._rate, int | float) else math.nan
+
+    def global_step(self) -> int:
+        """The optimizer's own count of updates; steps that were skipped are not in it."""
+        step = getattr(self._optimizer, "global_step", None)
+        return int(framework.peek(step).reshape(-1)[0]) if framework.is_tensor(step) else 0
+
+    def evaluate(self, global_step: int) -> float:
+        """A schedule's rate at an update (0-based); NaN where there is no schedule."""
+        if self.schedule is None:
+            return math.nan
+        from mindspore import Tensor
+        from mindspore import dtype as mstype
+
+        return float(framework.peek(self.schedule(Tensor([global_step], mstype.int32))).reshape(-1)[0])

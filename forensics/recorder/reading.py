@@ -1,0 +1,50 @@
+"""What a step left behind, and what a trigger makes of it. Plain numbers: nothing here knows the framework."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """The gradients' figures of the last measured step.
+
+    Attributes:
+        norm: L2 norm over all gradients; NaN or Inf where an element is.
+        nonfinite: number of non-finite elements.
+        measured: number of steps measured so far.
+    """
+
+    norm: float
+    nonfinite: int
+    measured: int
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What triggers judge.
+
+    Attributes:
+        loss: the loss; only meaningful when `loss_known`.
+        overflow: 1 when the train cell reported an overflow (it then skips the update itself), NaN where it says nothing.
+        scale: loss scale, NaN where none is used.
+        pulse: the gradients' figures, None where gradients are not measured.
+    """
+
+    step: int
+    epoch: int
+    loss: float = math.nan
+    loss_known: bool = False
+    overflow: float = math.nan
+    scale: float = math.nan
+    pulse: Pulse | None = None
+
+
+@dataclass(frozen=True)
+class Trip:
+    """A trigger fired. `poisoned` says that the step's update must not reach the weights."""
+
+    kind: str
+    message: str
+    poisoned: bool = False

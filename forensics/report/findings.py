@@ -1,0 +1,179 @@
+"""Findings, the chain that leads through them, and every rule's answer."""
+
+from __future__ import annotations
+
+from forensics.analysis.causes import CAUSES
+from forensics.analysis.finding import Diagnosis, Evidence, Finding, LeadTime
+from forensics.report import units
+from forensics.report.model import Cell, Column, FindingView, Link, RulesView, Table, Tone
+from forensics.report.speech import Speech, more, visible
+from forensics.report.words import INPUT, PHASE, ROLE, SEVERITY, STATUS, TRIGGER, certainty, word
+
+EVIDENCE_SHOWN = 20
+FINDINGS_SHOWN = 30
+RULES_SHOWN = 200
+_TONES: dict[str, Tone] = {"critical": "bad", "warning": "warn", "info": "quiet"}
+
+
+def when(step: int | None, phase: str | None, t: Speech) -> str:
+    """Step and phase, as far as they are known."""
+    parts = [] if step is None else [t("step {step}", step=step)]
+    if phase:
+        parts.append(t(word(PHASE, phase)))
+    return ", ".join(parts)
+
+
+def meaning(cause: str, t: Speech) -> str:
+    """What a cause's id means."""
+    return t(CAUSES[cause]) if cause in CAUSES else visible(cause)
+
+
+def chain(diagnosis: Diagnosis, t: Speech) -> tuple[Link, ...]:
+    """The causal chain in the order in which it happened."""
+    return tuple(
+        Link(
+            rule=visible(finding.rule),
+            role=finding.role,
+            role_word=t(word(ROLE, finding.role)),
+            when=when(finding.step, finding.phase, t),
+            cause=meaning(finding.cause, t),
+            summary=t(finding.summary),
+        )
+        for finding in diagnosis.chain[:FINDINGS_SHOWN]
+    )
+
+
+def findings(diagnosis: Diagnosis, t: Speech) -> tuple[FindingView, ...]:
+    """All findings, in the engine's order."""
+    return tuple(_finding(finding, t) for finding in diagnosis.findings[:FINDINGS_SHOWN])
+
+
+def _finding(finding: Finding, t: Speech) -> FindingView:
+    sure = t(certainty(finding.confidence))
+    return FindingView(
+        rule=visible(finding.rule),
+        cause=visible(finding.cause),
+        severity=finding.severity,
+        severity_word=t(word(SEVERITY, finding.severity)),
+        role_word=t(word(ROLE, finding.role)),
+        certainty=f"{sure} ({units.percent(finding.confidence)}), {t(word(STATUS, finding.status))}",
+        score=units.number(round(finding.score)),
+        when=when(finding.step, finding.phase, t),
+        headline=visible(t(finding.headline), 300),
+        summary=t(finding.summary),
+        explanation=t(finding.explanation),
+        remedy=tuple(t(line) for line in finding.remedy),
+        evidence=_evidence(finding.evidence, t),
+        tone=_TONES.get(finding.severity, ""),
+    )
+
+
+def _evidence(evidence: tuple[Evidence, ...], t: Speech) -> Table | None:
+    if not evidence:
+        return None
+    columns = (
+        Column(t("In the bundle"), "name"),
+        Column(t("Step"), "number"),
+        Column(t("Value"), "number"),
+        Column(t("Limit"), "number"),
+        Column(t("Note")),
+    )
+    rows = tuple(
+        (
+            Cell(visible(item.path)),
+            Cell(units.number(item.step)),
+            Cell(units.number(item.value)),
+            Cell(units.number(item.threshold)),
+            Cell(visible(t(item.note))),
+        )
+        for item in evidence[:EVIDENCE_SHOWN]
+    )
+    return Table(t("Evidence"), columns, rows, more(len(evidence) - EVIDENCE_SHOWN, t))
+
+
+def lead(warning: LeadTime | None, t: Speech) -> str:
+    """How early the first rule would have warned; nothing when none would have."""
+    if warning is None or warning.steps_before < 1:
+        return ""
+    return t(
+        "The first sign was there {steps} steps ({time}) earlier: {rule} at step {step}.",
+        steps=warning.steps_before,
+        time=units.duration(warning.seconds_before),
+        rule=visible(warning.rule),
+        step=warning.step,
+    )
+
+
+def rules(diagnosis: Diagnosis, t: Speech) -> RulesView:
+    """Which rules fired, which stayed quiet and by what margin, which could not look, which broke down."""
+    tables = (_fired(diagnosis, t), _quiet(diagnosis, t), _skipped(diagnosis, t), _failed(diagnosis, t))
+    summary = t(
+        "{fired} fired, {quiet} stayed quiet, {skipped} could not look, {failed} broke down.",
+        fired=len(diagnosis.findings),
+        quiet=len(diagnosis.quiet),
+        skipped=len(diagnosis.skipped),
+        failed=len(diagnosis.failed),
+    )
+    return RulesView(summary, tuple(table for table in tables if table.rows))
+
+
+def _fired(diagnosis: Diagnosis, t: Speech) -> Table:
+    columns = (
+        Column(t("Rule"), "name"),
+        Column(t("Cause"), "name"),
+        Column(t("Severity")),
+        Column(t("Score"), "number"),
+        Column(t("Confidence"), "number"),
+        Column(t("Role")),
+    )
+    rows = tuple(
+        (
+            Cell(visible(item.rule)),
+            Cell(visible(item.cause)),
+            Cell(t(word(SEVERITY, item.severity)), _TONES.get(item.severity, "")),
+            Cell(units.number(round(item.score))),
+            Cell(units.percent(item.confidence)),
+            Cell(t(word(ROLE, item.role))),
+        )
+        for item in diagnosis.findings[:RULES_SHOWN]
+    )
+    return Table(t("Fired"), columns, rows, more(len(diagnosis.findings) - RULES_SHOWN, t))
+
+
+def _quiet(diagnosis: Diagnosis, t: Speech) -> Table:
+    columns = (
+        Column(t("Rule"), "name"),
+        Column(t("Measured"), "number"),
+        Column(t("Limit"), "number"),
+        Column(t("Note")),
+    )
+    rows = tuple(
+        (
+            Cell(visible(item.rule)),
+            Cell(units.number(item.value)),
+            Cell(units.number(item.threshold)),
+            Cell(visible(t(item.note))),
+        )
+        for item in diagnosis.quiet[:RULES_SHOWN]
+    )
+    return Table(t("Stayed quiet"), columns, rows, more(len(diagnosis.quiet) - RULES_SHOWN, t))
+
+
+def _skipped(diagnosis: Diagnosis, t: Speech) -> Table:
+    rows = tuple(
+        (Cell(visible(item.rule)), Cell(", ".join(t(word(INPUT, name)) for name in item.missing[:20])))
+        for item in diagnosis.skipped[:RULES_SHOWN]
+    )
+    columns = (Column(t("Rule"), "name"), Column(t("What was missing")))
+    return Table(t("Could not look"), columns, rows, more(len(diagnosis.skipped) - RULES_SHOWN, t))
+
+
+def _failed(diagnosis: Diagnosis, t: Speech) -> Table:
+    rows = tuple((Cell(visible(item.rule)), Cell(visible(item.error))) for item in diagnosis.failed[:RULES_SHOWN])
+    columns = (Column(t("Rule"), "name"), Column(t("Error")))
+    return Table(t("Broke down"), columns, rows, more(len(diagnosis.failed) - RULES_SHOWN, t))
+
+
+def trigger(kind: object, t: Speech) -> str:
+    """What made the recorder write a bundle, in words."""
+    return t(word(TRIGGER, visible(kind or "manual", 60)))

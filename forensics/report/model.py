@@ -1,0 +1,192 @@
+"""What a report shows, as plain values: words are chosen, numbers have units, nothing has markup.
+
+All text in here is visible text of limited length (see `speech.visible`), but not escaped for any markup.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Tone = Literal["", "bad", "warn", "good", "quiet"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a table."""
+
+    text: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """`kind`: how the cells are set: prose, an identifier, or a number."""
+
+    label: str
+    kind: Literal["text", "name", "number"] = "text"
+
+
+@dataclass(frozen=True)
+class Table:
+    """`more` says how many rows were left out; `marked` is the row that everything is about."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    more: str = ""
+    marked: int | None = None
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A label and its value. `detail` is the longer truth behind the value."""
+
+    label: str
+    value: str
+    detail: str = ""
+    kind: Literal["text", "name", "number"] = "text"
+
+
+@dataclass(frozen=True)
+class CodeLine:
+    """A line of source; `here` marks the one that it is about."""
+
+    number: int
+    text: str
+    here: bool
+
+
+@dataclass(frozen=True)
+class Quote:
+    """Source code with its context."""
+
+    file: str
+    line: int
+    function: str
+    lines: tuple[CodeLine, ...]
+
+
+@dataclass(frozen=True)
+class VerdictView:
+    """The first thing that is read."""
+
+    cause: str
+    meaning: str
+    headline: str
+    confidence: str
+    percent: str
+    status: str
+    status_word: str
+    status_meaning: str
+    tone: Tone
+    facts: tuple[Fact, ...]
+    quote: Quote | None
+    todo: tuple[str, ...]
+    lead: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """One link of the causal chain."""
+
+    rule: str
+    role: str
+    role_word: str
+    when: str
+    cause: str
+    summary: str
+
+
+@dataclass(frozen=True)
+class FindingView:
+    """A finding with its evidence."""
+
+    rule: str
+    cause: str
+    severity: str
+    severity_word: str
+    role_word: str
+    certainty: str
+    score: str
+    when: str
+    headline: str
+    summary: str
+    explanation: str
+    remedy: tuple[str, ...]
+    evidence: Table | None
+    tone: Tone = ""
+
+
+@dataclass(frozen=True)
+class OriginView:
+    """The first break, looked at closely."""
+
+    sentence: str
+    facts: tuple[Fact, ...]
+    notes: tuple[str, ...]
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One exception of the chain: its type, its message, its frames, innermost last."""
+
+    type: str
+    message: tuple[str, ...]
+    frames: Table
+    quote: Quote | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """A named list of facts."""
+
+    name: str
+    facts: tuple[Fact, ...]
+    more: str = ""
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class RulesView:
+    """Every rule's answer."""
+
+    summary: str
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """Whether the bundle is whole, and what it lacks."""
+
+    complete: bool
+    sentence: str
+    lacking: tuple[Fact, ...]
+
+
+@dataclass(frozen=True)
+class ReportView:
+    """A whole report."""
+
+    language: str
+    title: str
+    identity: str
+    subject: tuple[Fact, ...]
+    run: str
+    rank: str
+    verdict: VerdictView
+    chain: tuple[Link, ...]
+    origin: OriginView | None
+    exceptions: tuple[Trace, ...]
+    trajectory: Table | None
+    gradients: Table | None
+    batch: Table | None
+    findings: tuple[FindingView, ...]
+    rules: RulesView
+    environment: tuple[Group, ...]
+    completeness: Completeness
+    ranks: Table | None = None
+    fingerprint: str = ""
+    footer: str = ""
+    notes: tuple[str, ...] = field(default=())

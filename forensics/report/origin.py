@@ -1,0 +1,191 @@
+"""The first break, looked at closely: where it was, what went in, what came out, what ran just before."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from forensics.analysis.evidence import Case, as_step, mapping
+from forensics.analysis.finding import Origin
+from forensics.bundle.strict_json import as_float
+from forensics.report import units
+from forensics.report.model import Cell, Column, Fact, OriginView, Table, Tone
+from forensics.report.source import place
+from forensics.report.speech import Speech, more, visible
+from forensics.report.words import PHASE, word
+
+OPERATORS_SHOWN = 14
+TENSORS_SHOWN = 8
+# Bits between a value and the end of its type's range. Two bits are one multiplication by four.
+LOW_HEADROOM = 2.0
+
+
+def build(origin: Origin | None, case: Case, t: Speech) -> OriginView | None:
+    """The closer look; None where neither the diagnosis nor the autopsy names a place."""
+    found = case.origin
+    if origin is None and not found:
+        return None
+    tables = [table for table in (_tensors(found, t), operators(case, t)) if table]
+    return OriginView(_sentence(origin, found, t), _facts(origin, case, t), _notes(case, t), tuple(tables))
+
+
+def _sentence(origin: Origin | None, found: dict[str, Any], t: Speech) -> str:
+    phase = t(word(PHASE, origin.phase if origin else visible(found.get("phase") or "", 40)))
+    op = visible((origin and origin.op) or found.get("op") or "", 120)
+    layer = visible((origin and origin.layer) or found.get("layer") or "", 200)
+    kind = {"nan": "NaN", "inf": "Inf"}.get(str(found.get("kind")), "")
+    if not op:
+        return t("It began in this phase of the step: {phase}.", phase=phase)
+    if not kind:
+        return t("It began at {op} ({phase}).", op=op, phase=phase)
+    if layer:
+        return t("The first {kind} came out of {op} in {layer} ({phase}).", kind=kind, op=op, layer=layer, phase=phase)
+    return t("The first {kind} came out of {op} ({phase}).", kind=kind, op=op, phase=phase)
+
+
+def _facts(origin: Origin | None, case: Case, t: Speech) -> tuple[Fact, ...]:
+    facts = []
+    if origin and origin.parameter:
+        facts.append(Fact(t("Parameter"), visible(origin.parameter), kind="name"))
+    if origin and origin.source:
+        source = origin.source
+        where = place(source.file, source.line)
+        facts.append(Fact(t("Source"), where, f"{visible(source.file)}:{source.line}", "name"))
+    if case.autopsy and "reason" not in case.autopsy:
+        method = visible(case.autopsy.get("method") or "", 40)
+        methods = {
+            "operators": t("the step was run once more, and every operator was watched"),
+            "cells": t("the step was run once more, and every cell was watched; the break is somewhere inside"),
+        }
+        facts.append(Fact(t("Seen by"), methods.get(method, method or t("an autopsy"))))
+        seen, seconds = as_step(case.autopsy.get("operators_seen")), case.autopsy.get("seconds")
+        if seen:
+            facts.append(Fact(t("Operators watched"), t("{count} in {time}", count=seen, time=units.duration(seconds))))
+    return tuple(facts)
+
+
+def _notes(case: Case, t: Speech) -> tuple[str, ...]:
+    found, notes = case.origin, []
+    single = mapping(found.get("float32"))
+    if single.get("tried") is True:
+        low, high = units.number(single.get("out_min")), units.number(single.get("out_max"))
+        notes.append(
+            t("In float32 the same piece of the step stays finite, from {low} to {high}.", low=low, high=high)
+            if single.get("finite") is True
+            else t("In float32 the same piece of the step is not finite either.")
+        )
+    masked = as_step(found.get("masked_rows"))
+    if masked:
+        notes.append(t("Rows in which every entry was masked (−Inf): {count}.", count=masked))
+    scalars = found.get("scalars")
+    if isinstance(scalars, list) and scalars:
+        shown = ", ".join(units.number(item) for item in scalars[:8])
+        notes.append(t("Plain numbers among its arguments: {numbers}.", numbers=shown))
+    if case.autopsy.get("reproduced") is False:
+        notes.append(t("Running the step once more did not break: the cause does not lie in the step alone."))
+    if "reason" in case.autopsy:
+        notes.append(t("No autopsy could be done: {reason}", reason=visible(case.autopsy["reason"])))
+    return tuple(notes)
+
+
+def _tensors(found: dict[str, Any], t: Speech) -> Table | None:
+    rows, left = [], 0
+    for label, key in ((t("in"), "inputs"), (t("out"), "outputs")):
+        items = found.get(key)
+        items = items if isinstance(items, list) else []
+        left += max(0, len(items) - TENSORS_SHOWN)
+        for number, item in enumerate(items[:TENSORS_SHOWN]):
+            rows.append(_tensor(f"{label} {number}", mapping(item)))
+    if not rows:
+        return None
+    columns = (
+        Column(t("Tensor")),
+        Column(t("From"), "name"),
+        Column(t("dtype"), "name"),
+        Column(t("Shape"), "name"),
+        Column(t("Smallest"), "number"),
+        Column(t("Largest"), "number"),
+        Column(t("Zeros"), "number"),
+        Column(t("Negative"), "number"),
+        Column("NaN", "number"),
+        Column("+Inf", "number"),
+        Column("-Inf", "number"),
+    )
+    return Table(t("What went in, and what came out"), columns, tuple(rows), more(left, t))
+
+
+def _tensor(label: str, item: dict[str, Any]) -> tuple[Cell, ...]:
+    counts = [item.get(key) for key in ("nan", "pos_inf", "neg_inf")]
+    return (
+        Cell(label),
+        Cell(visible(item.get("producer_op") or units.NOTHING, 80)),
+        Cell(visible(item.get("dtype") or units.NOTHING, 40)),
+        Cell(units.shape(item.get("shape"))),
+        Cell(units.known(item.get("min"))),
+        Cell(units.known(item.get("max"))),
+        Cell(units.known(item.get("zero"))),
+        Cell(units.known(item.get("negative"))),
+        *(Cell(units.known(count), "bad" if as_float(count) > 0 else "") for count in counts),
+    )
+
+
+def break_row(case: Case) -> int | None:
+    """The row of the operators' table at which the first break was; None where it is not known."""
+    row = as_step(case.origin.get("row"))
+    return row if row is not None and row < len(case.operators.get("name", ())) else None
+
+
+def operators(case: Case, t: Speech) -> Table | None:
+    """The operators up to the break, nearest last; None where the autopsy kept none."""
+    table = case.operators
+    total = len(table.get("name", ()))
+    if total == 0:
+        return None
+    row = break_row(case)
+    end = total if row is None else row + 1
+    start = max(0, end - OPERATORS_SHOWN)
+    columns = (
+        Column("#", "number"),
+        Column(t("Operator"), "name"),
+        Column(t("Layer"), "name"),
+        Column(t("Source"), "name"),
+        Column(t("dtype"), "name"),
+        Column(t("Inputs from … to"), "number"),
+        Column(t("Outputs from … to"), "number"),
+        Column(t("Not finite"), "number"),
+        Column(t("Headroom (bits)"), "number"),
+    )
+    rows = tuple(_operator(table, index) for index in range(start, end))
+    caption = t("The operators up to the break") if row is not None else t("The last operators of the step")
+    note = t("and {count} before these", count=start) if start else ""
+    return Table(caption, columns, rows, note, None if row is None else row - start)
+
+
+def _operator(table: dict[str, Any], row: int) -> tuple[Cell, ...]:
+    def text(name: str, limit: int = 160) -> str:
+        return visible(table[name][row], limit) if name in table else ""
+
+    def value(name: str) -> float:
+        return float(table[name][row]) if name in table else math.nan
+
+    bad = sum(value(name) for name in ("out_nan", "out_pos_inf", "out_neg_inf") if name in table)
+    headroom = value("headroom")
+    tone: Tone = "" if not headroom <= LOW_HEADROOM else ("bad" if headroom <= 0 else "warn")
+    line = value("line")
+    return (
+        Cell(units.known(value("index"))),
+        Cell(text("name")),
+        Cell(text("layer") or units.NOTHING),
+        Cell(place(text("file", 300), int(line)) if line > 0 else units.NOTHING),
+        Cell(text("dtype", 40)),
+        Cell(_span(value("in_min"), value("in_max"))),
+        Cell(_span(value("out_min"), value("out_max"))),
+        Cell(units.known(bad), "bad" if bad > 0 else ""),
+        Cell(units.known(headroom, 3), tone),
+    )
+
+
+def _span(low: float, high: float) -> str:
+    if math.isnan(low) and math.isnan(high):
+        return units.NOTHING
+    return units.number(low) if low == high else f"{units.number(low)} … {units.number(high)}"

@@ -1,0 +1,206 @@
+"""What the pictures show, as arrays: series thinned to what can be seen, bad values as marks, heat maps as levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from forensics.analysis.evidence import Case, Series
+
+CLOSE_UP = 64
+# More points than this on one axis cannot be told apart; thinning keeps the smallest and largest of each stretch.
+BINS = 300
+# Wider than this, a linear axis would show nothing but its largest value.
+LOG_RATIO = 300.0
+HEAT_ROWS = 40
+HEAT_LEVELS = 7
+# Matplotlib's arithmetic on axis limits must stay inside float64.
+LARGEST = 1e300
+
+MarkKind = Literal["nan", "inf", "-inf", "zero"]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One series. `steps` and `values` hold the finite points; `marks` the steps of the others, by kind."""
+
+    name: str
+    steps: Series
+    values: Series
+    marks: dict[MarkKind, Series]
+    log: bool
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """Panels over one step axis from `first` to `last`."""
+
+    panels: tuple[Panel, ...]
+    first: float
+    last: float
+    fatal: int | None
+    warning: int | None
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Gradient norms by parameter (rows, in the network's order) and step (columns).
+
+    Attributes:
+        levels: R × S; 0 to HEAT_LEVELS − 1 from smallest to largest, -1 for zero, -2 for NaN, -3 for infinite.
+        edges: HEAT_LEVELS + 1 norms between which the levels lie.
+        left_out: number of parameters that are not shown.
+    """
+
+    parameters: tuple[str, ...]
+    steps: Series
+    levels: npt.NDArray[np.int64]
+    edges: Series
+    left_out: int
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """Bits of headroom (N) of the operators up to the break, in order; `broken` where an output was not finite."""
+
+    names: tuple[str, ...]
+    indices: Series
+    bits: Series
+    broken: npt.NDArray[np.bool_]
+    half: npt.NDArray[np.bool_]
+    left_out: int
+
+
+def nan_is_a_value(name: str, values: Series) -> bool:
+    """Whether NaN in this column is what was measured, not the sign of nothing measured."""
+    return name == "loss" or bool(np.count_nonzero(~np.isnan(values)) * 2 > len(values))
+
+
+def trajectory(case: Case, last: int | None = None, warning: int | None = None) -> Trajectory | None:
+    """The recorded series over the newest `last` steps, or over all; None when nothing was recorded."""
+    steps = case.steps
+    order = np.argsort(steps, kind="stable")
+    order = order[np.abs(steps[order]) < 2**53]
+    if last is not None:
+        order = order[-last:]
+    if len(order) == 0:
+        return None
+    shown = steps[order]
+    panels = []
+    for name, wants_log in (("loss", None), ("grad_norm", True), ("learning_rate", None), ("loss_scale", None)):
+        panel = _panel(name, shown, case.series(name)[order], wants_log)
+        if panel is not None:
+            panels.append(panel)
+    if not panels:
+        return None
+    fatal = case.fatal_step
+    # The fatal step itself may not be in the ring; a step far away from it is no place on this axis.
+    near = fatal is not None and shown[0] <= fatal <= shown[-1] + max(8, len(shown))
+    end = max(float(shown[-1]), float(fatal)) if near and fatal is not None else float(shown[-1])
+    early = warning if warning is not None and shown[0] <= warning <= shown[-1] else None
+    return Trajectory(tuple(panels), float(shown[0]), end, fatal if near else None, early)
+
+
+def _panel(name: str, steps: Series, values: Series, wants_log: bool | None) -> Panel | None:
+    finite = np.isfinite(values)
+    real_nan = nan_is_a_value(name, values)
+    if not finite.any() and not (real_nan or np.isinf(values).any()):
+        return None
+    marks: dict[MarkKind, Series] = {"inf": steps[np.isposinf(values)], "-inf": steps[np.isneginf(values)]}
+    if real_nan:
+        marks["nan"] = steps[np.isnan(values)]
+    numbers = values[finite]
+    smallest = float(np.min(numbers, initial=np.inf))
+    log = (
+        wants_log
+        if wants_log is not None
+        else smallest > 0 and float(np.max(numbers, initial=0)) > LOG_RATIO * smallest
+    )
+    if log:
+        marks["zero"] = steps[finite & (values <= 0)]
+        finite &= values > 0
+    x, y = thin(steps[finite], np.clip(values[finite], -LARGEST, LARGEST))
+    kept: dict[MarkKind, Series] = {kind: _thin_marks(at) for kind, at in marks.items() if len(at)}
+    return Panel(name, x, y, kept, bool(log))
+
+
+def thin(steps: Series, values: Series) -> tuple[Series, Series]:
+    """At most 2 · BINS points: of each stretch of equal length the smallest and the largest, in order."""
+    if len(steps) <= 2 * BINS:
+        return steps, values
+    keep: list[int] = []
+    for part in np.array_split(np.arange(len(steps)), BINS):
+        keep += sorted({int(part[np.argmin(values[part])]), int(part[np.argmax(values[part])])})
+    return steps[keep], values[keep]
+
+
+def _thin_marks(steps: Series) -> Series:
+    return steps if len(steps) <= BINS else steps[np.linspace(0, len(steps) - 1, BINS).astype(int)]
+
+
+def heat_map(case: Case, last: int = CLOSE_UP) -> HeatMap | None:
+    """Gradient norms over the newest `last` steps; None when they were not recorded."""
+    table = case.gradients
+    if not table or table["norm"].size == 0:
+        return None
+    norms = np.abs(np.asarray(table["norm"], dtype=np.float64))[-last:]
+    steps = np.asarray(table["step"], dtype=np.float64)[-last:]
+    norms, steps = norms[np.isfinite(steps)], steps[np.isfinite(steps)]
+    if len(steps) == 0:
+        return None
+    rows = np.sort(np.argsort(-_interest(norms), kind="stable")[:HEAT_ROWS])
+    shown = norms[:, rows].T
+    positive = shown[np.isfinite(shown) & (shown > 0)]
+    low, high = np.log10(np.quantile(positive, (0.02, 0.98))) if len(positive) else (0.0, 1.0)
+    edges = np.linspace(low, max(high, low + 0.5), HEAT_LEVELS + 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        levels = np.digitize(np.nan_to_num(np.log10(shown)), edges[1:-1])
+    levels[shown == 0] = -1
+    levels[np.isnan(shown)] = -2
+    levels[np.isinf(shown)] = -3
+    names = tuple(str(table["parameter"][row]) for row in rows)
+    return HeatMap(names, steps, levels, 10.0**edges, norms.shape[1] - len(rows))
+
+
+def _interest(norms: npt.NDArray[np.float64]) -> Series:
+    """How much each parameter (column) has to tell: bad before the last step, then growth or decay at the end."""
+    bad = np.count_nonzero(~np.isfinite(norms[:-1]), axis=0)
+    clean = np.where(np.isfinite(norms) & (norms > 0), norms, np.nan)
+    with np.errstate(all="ignore"):
+        logs = np.log10(clean)
+        counted = np.isfinite(logs)
+        middle = np.where(counted.any(axis=0), np.nansum(logs, axis=0) / np.maximum(counted.sum(axis=0), 1), 0.0)
+        swing = np.nanmax(np.where(counted[-8:], np.abs(logs[-8:] - middle), 0.0), axis=0)
+    return np.asarray(bad * 1000.0 + swing, dtype=np.float64)
+
+
+def headroom(case: Case, row: int | None, last: int = 60) -> Headroom | None:
+    """Headroom of the operators up to `row` (all without one); None when nothing is near its limit.
+
+    Only operators with a number for it count: outputs that are no floats have no headroom.
+    """
+    table: dict[str, npt.NDArray[Any]] = case.operators
+    if not {"name", "headroom", "index"} <= set(table):
+        return None
+    end = len(table["name"]) if row is None else row + 1
+    broken = np.zeros(end, dtype=bool)
+    for name in ("out_nan", "out_pos_inf", "out_neg_inf"):
+        if name in table:
+            broken |= table[name][:end] > 0
+    bits = np.asarray(table["headroom"][:end], dtype=np.float64)
+    counted = np.flatnonzero(np.isfinite(bits) | broken)
+    half = np.array([str(dtype) == "float16" for dtype in table.get("dtype", np.full(end, ""))[:end]], dtype=bool)
+    if len(counted) < 2 or not (half[counted].any() or np.nanmin(np.where(np.isfinite(bits), bits, np.inf)) < 24):
+        return None
+    shown = counted[-last:]
+    return Headroom(
+        tuple(str(table["name"][index]) for index in shown),
+        np.asarray(table["index"][shown], dtype=np.float64),
+        bits[shown],
+        broken[shown],
+        half[shown],
+        len(counted) - len(shown),
+    )

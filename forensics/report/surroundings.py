@@ -1,0 +1,129 @@
+"""What stood around the failure: the exception, the environment, and how much of the bundle is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from forensics.analysis.evidence import Case, as_step, mapping
+from forensics.analysis.message import Message
+from forensics.analysis.message import t as message
+from forensics.bundle.reader import Bundle
+from forensics.report import units
+from forensics.report.model import Cell, Column, Completeness, Fact, Group, Quote, Table, Trace
+from forensics.report.source import context, place
+from forensics.report.speech import Speech, more, visible, visible_lines
+
+EXCEPTIONS_SHOWN = 5
+FRAMES_SHOWN = 16
+FACTS_SHOWN = 40
+VALUE_LENGTH = 400
+# Parts of the environment, the most telling first; what is long and seldom read is folded.
+_PARTS: tuple[tuple[str, Message, bool], ...] = (
+    ("versions", message("Versions"), False),
+    ("device", message("Device"), False),
+    ("mindspore", message("MindSpore's settings"), False),
+    ("git", message("Code"), False),
+    ("command", message("Command"), False),
+    ("seeds", message("Seeds"), False),
+    ("cpu", message("Processor"), True),
+    ("memory", message("Memory"), True),
+    ("variables", message("Environment variables"), True),
+    ("packages", message("Packages"), True),
+    ("redacted", message("Secrets that were removed"), True),
+)
+
+
+def exceptions(case: Case, t: Speech) -> tuple[Trace, ...]:
+    """The chain of exceptions, outermost first."""
+    return tuple(_trace(error, t) for error in case.exceptions[:EXCEPTIONS_SHOWN])
+
+
+def _trace(error: dict[str, Any], t: Speech) -> Trace:
+    frames = error.get("frames")
+    listed = [mapping(frame) for frame in frames] if isinstance(frames, list) else []
+    shown = listed[-FRAMES_SHOWN:]
+    own = [row for row, frame in enumerate(shown) if frame.get("own") is True]
+    rows = tuple(
+        (
+            Cell(place(str(frame.get("file") or "?"), as_step(frame.get("line")) or 0)),
+            Cell(visible(frame.get("function") or "", 120)),
+            Cell(visible((visible_lines(frame.get("code") or "", 1) or [""])[0].strip(), 160)),
+        )
+        for frame in shown
+    )
+    columns = (Column(t("Source"), "name"), Column(t("Function"), "name"), Column(t("Code"), "name"))
+    left = len(listed) - len(shown)
+    note = t("and {count} before these", count=left) if left else ""
+    table = Table(t("Call stack, innermost last"), columns, rows, note, own[-1] if own else None)
+    return Trace(
+        type=visible(error.get("type") or t("exception"), 160),
+        message=tuple(visible_lines(error.get("message") or "", 30)),
+        frames=table,
+        quote=_frame_quote(shown[own[-1]]) if own else None,
+    )
+
+
+def _frame_quote(frame: dict[str, Any]) -> Quote | None:
+    lines, line = context(frame), as_step(frame.get("line"))
+    if not lines or line is None:
+        return None
+    return Quote(visible(frame.get("file") or "?"), line, visible(frame.get("function") or "", 120), lines)
+
+
+def environment(bundle: Bundle, t: Speech) -> tuple[Group, ...]:
+    """The environment, the model and the dataset as lists of facts."""
+    facts = bundle.facts("environment")
+    groups = [_group(t(name), facts[key], t, folded) for key, name, folded in _PARTS if facts.get(key)]
+    known = {key for key, _, _ in _PARTS} | {"source"}
+    others = {key: value for key, value in facts.items() if key not in known}
+    for name, value in ((t("Other"), others), (t("Model"), _model(bundle)), (t("Dataset"), bundle.facts("dataset"))):
+        if value:
+            groups.append(_group(name, value, t, True))
+    recorder = bundle.facts("recorder")
+    if recorder:
+        groups.append(_group(t("Recorder"), recorder, t, True))
+    return tuple(groups)
+
+
+def _model(bundle: Bundle) -> dict[str, Any]:
+    return {key: value for key, value in bundle.facts("model").items() if key != "cells"}
+
+
+def _group(name: str, value: Any, t: Speech, folded: bool) -> Group:
+    facts: list[Fact] = []
+    total = 0
+    for key, text in flat(value):
+        total += 1
+        if len(facts) < FACTS_SHOWN:
+            facts.append(Fact(visible(key, 160), visible(text, VALUE_LENGTH), kind="name"))
+        elif total > 50 * FACTS_SHOWN:
+            break
+    return Group(name, tuple(facts), more(total - len(facts), t), folded)
+
+
+def flat(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Nested facts as dotted names and texts; short lists stay on one line."""
+    if isinstance(value, dict) and depth < 4:
+        for key, item in value.items():
+            yield from flat(item, f"{path}.{key}" if path else str(key), depth + 1)
+    elif isinstance(value, list):
+        items = [_scalar(item) for item in value[:20]]
+        yield path, ", ".join(items) + (f" … ({len(value)})" if len(value) > 20 else "")
+    else:
+        yield path, _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    return units.number(value, 6) if isinstance(value, float | int | type(None)) else visible(value, VALUE_LENGTH)
+
+
+def completeness(bundle: Bundle, t: Speech) -> Completeness:
+    """Whether the bundle is whole; if not, what it lacks and why. Ask after everything else was read."""
+    lacking = [Fact(visible(name, 80), visible(why), kind="name") for name, why in bundle.missing.items()]
+    for name, why in bundle.damaged.items():
+        lacking.append(Fact(visible(name, 80), t("damaged: {why}", why=visible(why)), kind="name"))
+    if not lacking:
+        return Completeness(True, t("The bundle is complete."), ())
+    sentence = t("The bundle is not complete. Parts missing or damaged: {count}.", count=len(lacking))
+    return Completeness(False, sentence, tuple(lacking[:FACTS_SHOWN]))

@@ -1,0 +1,161 @@
+"""Tables of what was recorded: the last steps, the gradients and the batch of the fatal step, the ranks of a job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from forensics.analysis.evidence import Case, as_step, number_column, text_column, texts
+from forensics.analysis.finding import Diagnosis
+from forensics.analysis.message import Message
+from forensics.analysis.message import t as message
+from forensics.bundle import schema
+from forensics.report import units
+from forensics.report.findings import trigger
+from forensics.report.model import Cell, Column, Table, Tone
+from forensics.report.series import nan_is_a_value
+from forensics.report.speech import Speech, more, visible
+
+STEPS_SHOWN = 8
+PARAMETERS_SHOWN = 12
+COLUMNS_SHOWN = 20
+OWN_COLUMNS = 3
+RANKS_SHOWN = 64
+_SERIES: tuple[tuple[str, Message], ...] = (
+    ("loss", message("Loss")),
+    ("grad_norm", message("Gradient norm")),
+    ("learning_rate", message("Learning rate")),
+    ("loss_scale", message("Loss scale")),
+    ("overflow", message("Overflow")),
+    ("step_time", message("Step time")),
+)
+
+
+def last_steps(case: Case, t: Speech) -> Table | None:
+    """The newest steps with every series that was recorded."""
+    steps = case.steps
+    if len(steps) == 0:
+        return None
+    start = max(0, len(steps) - STEPS_SHOWN)
+    own = [name for name in texts(case.bundle.facts("scalars").get("user")) if name in case.bundle.table("scalars")]
+    labels = [(name, t(label)) for name, label in _SERIES] + [(name, visible(name, 40)) for name in own[:OWN_COLUMNS]]
+    columns, cells = [Column(t("Step"), "number")], [[Cell(str(int(step)))] for step in steps[start:]]
+    for name, label in labels:
+        values = case.series(name)
+        if not np.any(~np.isnan(values)) and name != "loss":
+            continue
+        columns.append(Column(label, "number"))
+        for row, value in zip(cells, values[start:].tolist(), strict=True):
+            row.append(_measured(name, value, nan_is_a_value(name, values)))
+    at = np.flatnonzero(steps[start:] == (-1 if case.fatal_step is None else case.fatal_step))
+    caption = t("The last {count} of {total} recorded steps", count=len(cells), total=len(steps))
+    return Table(caption, tuple(columns), tuple(tuple(row) for row in cells), marked=int(at[-1]) if len(at) else None)
+
+
+def _measured(name: str, value: float, nan_counts: bool) -> Cell:
+    if math.isnan(value) and not nan_counts:
+        return Cell(units.NOTHING, "quiet")
+    if name == "step_time":
+        return Cell(units.duration(value))
+    return Cell(units.number(value), "" if math.isfinite(value) else "bad")
+
+
+def gradients(case: Case, t: Speech) -> Table | None:
+    """The parameters whose gradients were worst at the fatal step."""
+    table = case.last_gradients
+    names = text_column(table, "parameter")
+    if not names:
+        return None
+    bad, largest, zeros = (number_column(table, name) for name in ("nonfinite", "largest", "zero_share"))
+    order = np.lexsort((-np.nan_to_num(largest), -np.nan_to_num(bad)))[:PARAMETERS_SHOWN]
+    rows = tuple(
+        (
+            Cell(visible(names[row])),
+            Cell(units.known(bad[row]), "bad" if bad[row] > 0 else ""),
+            Cell(units.known(largest[row])),
+            Cell(units.NOTHING if math.isnan(zeros[row]) else units.percent(zeros[row])),
+        )
+        for row in order
+    )
+    columns = (
+        Column(t("Parameter"), "name"),
+        Column(t("Not finite"), "number"),
+        Column(t("Largest finite"), "number"),
+        Column(t("Zeros"), "number"),
+    )
+    return Table(t("Gradients at the fatal step, worst first"), columns, rows, more(len(names) - len(rows), t))
+
+
+def batch(case: Case, t: Speech) -> Table | None:
+    """Figures of each column of the fatal batch."""
+    return statistics(case.batch, t("The batch of the fatal step"), COLUMNS_SHOWN, t)
+
+
+def statistics(table: Mapping[str, npt.NDArray[Any]], caption: str, limit: int, t: Speech) -> Table | None:
+    """Figures of tensors, in the order of the bundle; None when there are none."""
+    names = text_column(table, "name")
+    if not names:
+        return None
+    dtypes, shapes = text_column(table, "dtype"), text_column(table, "shape")
+    numbers = {item.name: number_column(table, item.name) for item in schema.STATISTICS}
+    rows = []
+    for row, name in enumerate(names[:limit]):
+        counts: list[Cell] = []
+        for key in ("nan", "pos_inf", "neg_inf"):
+            tone: Tone = "bad" if numbers[key][row] > 0 else ""
+            counts.append(Cell(units.known(numbers[key][row]), tone))
+        figures = [Cell(units.known(numbers[key][row])) for key in ("min", "max", "mean", "std", "zero")]
+        named = (Cell(visible(name)), Cell(visible(dtypes[row], 40)), Cell(units.shape(shapes[row])))
+        rows.append((*named, *figures, *counts))
+    columns = (
+        Column(t("Tensor"), "name"),
+        Column(t("dtype"), "name"),
+        Column(t("Shape"), "name"),
+        Column(t("Smallest"), "number"),
+        Column(t("Largest"), "number"),
+        Column(t("Mean"), "number"),
+        Column(t("Deviation"), "number"),
+        Column(t("Zeros"), "number"),
+        Column("NaN", "number"),
+        Column("+Inf", "number"),
+        Column("-Inf", "number"),
+    )
+    return Table(caption, columns, tuple(rows), more(len(names) - limit, t))
+
+
+def ranks(diagnosis: Diagnosis, t: Speech) -> Table | None:
+    """The ranks of a job and what each one's bundle was written for; None for a single bundle."""
+    if diagnosis.ranks is None or (len(diagnosis.ranks) < 2 and not diagnosis.ranks_missing):
+        return None
+    rows: list[tuple[Cell, ...]] = []
+    marked = None
+    for subject in diagnosis.ranks[:RANKS_SHOWN]:
+        if subject.rank == diagnosis.subject.rank:
+            marked = len(rows)
+        step = as_step(subject.trigger.get("step"))
+        state = t("whole") if subject.complete else t("incomplete")
+        rows.append(
+            (
+                Cell(str(subject.rank)),
+                Cell(trigger(subject.trigger.get("kind"), t)),
+                Cell(units.number(step)),
+                Cell(units.moment(subject.trigger.get("time"))),
+                Cell(state, "" if subject.complete else "warn"),
+            )
+        )
+    for rank in diagnosis.ranks_missing[:RANKS_SHOWN]:
+        gone = (t("no bundle"), units.NOTHING, units.NOTHING, units.NOTHING)
+        rows.append((Cell(str(rank)), *(Cell(text, "warn") for text in gone)))
+    left = max(0, len(diagnosis.ranks) - RANKS_SHOWN) + max(0, len(diagnosis.ranks_missing) - RANKS_SHOWN)
+    columns = (
+        Column(t("Rank"), "number"),
+        Column(t("Recorded because")),
+        Column(t("Step"), "number"),
+        Column(t("Time")),
+        Column(t("Bundle")),
+    )
+    return Table(t("The ranks of the job; the marked one failed first"), columns, tuple(rows), more(left, t), marked)

@@ -1,0 +1,73 @@
+"""The verdict for a terminal: 80 columns, and no character from a bundle that a terminal would obey."""
+
+from __future__ import annotations
+
+from forensics.analysis.finding import Diagnosis
+from forensics.bundle.reader import Bundle
+from forensics.report.layout import WIDTH, block, fit, padded, pairs, width
+from forensics.report.model import Quote, ReportView
+from forensics.report.speech import Speech, more
+from forensics.report.view import build
+
+OTHERS_SHOWN = 6
+
+
+def render(diagnosis: Diagnosis, bundle: Bundle, t: Speech) -> str:
+    """The verdict, where it began, what to do, and what else was found; ends with a line break."""
+    return render_view(build(diagnosis, bundle, t), t)
+
+
+def render_view(view: ReportView, t: Speech) -> str:
+    """The same, from a view."""
+    verdict = view.verdict
+    parts = [
+        block(" · ".join(part for part in (view.run, view.rank) if part), "", columns=WIDTH),
+        block(verdict.headline, "  "),
+        pairs(_facts(view, t)),
+    ]
+    if verdict.quote:
+        parts.append(_quote(verdict.quote, t))
+    if verdict.lead:
+        parts.append(block(verdict.lead, "  "))
+    if verdict.todo:
+        steps = [block(line, "     ", padded(f"  {number}.", 5)) for number, line in enumerate(verdict.todo, 1)]
+        parts.append([t("What to do"), *(line for step in steps for line in step)])
+    others = _others(view, t)
+    if others:
+        parts.append([t("Also found"), *others])
+    if not view.completeness.complete:
+        lacking = [(item.label, item.value) for item in view.completeness.lacking]
+        parts.append([*block(view.completeness.sentence, ""), *pairs(lacking[:OTHERS_SHOWN])])
+    return "\n\n".join("\n".join(line.rstrip() for line in part) for part in parts) + "\n"
+
+
+def _facts(view: ReportView, t: Speech) -> list[tuple[str, str]]:
+    verdict = view.verdict
+    facts = [
+        (t("Cause"), f"{verdict.cause}: {verdict.meaning}"),
+        (t("Confidence"), f"{verdict.confidence}, {verdict.percent} ({verdict.status_word}: {verdict.status_meaning})"),
+    ]
+    return facts + [(fact.label, fact.value) for fact in verdict.facts]
+
+
+def _quote(quote: Quote, t: Speech) -> list[str]:
+    where = f"{quote.file}:{quote.line}"
+    place = t("{where} in {function}", where=where, function=quote.function) if quote.function else where
+    size = max((len(str(line.number)) for line in quote.lines), default=0)
+    lines = block(place, "  ")
+    for line in quote.lines:
+        mark = ">" if line.here else " "
+        lines.append(fit(f"  {mark} {line.number:>{size}}  {line.text}", WIDTH))
+    return lines
+
+
+def _others(view: ReportView, t: Speech) -> list[str]:
+    others = [item for item in view.findings if item.summary and item.headline != view.verdict.headline]
+    size = max((width(item.severity_word) for item in others[:OTHERS_SHOWN]), default=0)
+    lines: list[str] = []
+    for item in others[:OTHERS_SHOWN]:
+        first = f"  {padded(item.severity_word, size)}  "
+        name = fit(item.rule, 30)
+        lines += block(f"{name}: {item.summary}", " " * width(first), first)
+    note = more(len(others) - OTHERS_SHOWN, t)
+    return [*lines, f"  {note}"] if note else lines

@@ -1,0 +1,161 @@
+"""Puts a diagnosis and its bundle into words: the one view that HTML, Markdown and the terminal share."""
+
+from __future__ import annotations
+
+import hashlib
+
+from forensics import __version__
+from forensics.analysis.evidence import Case, as_step
+from forensics.analysis.finding import NOTHING_WRONG, Diagnosis, Finding
+from forensics.analysis.message import Message
+from forensics.bundle.reader import Bundle
+from forensics.report import findings, origin, source, surroundings, tables, units
+from forensics.report.model import Fact, ReportView, Tone, VerdictView
+from forensics.report.speech import Speech, visible
+from forensics.report.words import PHASE, STATUS, STATUS_MEANING, certainty, word
+
+
+def build(diagnosis: Diagnosis, bundle: Bundle, t: Speech) -> ReportView:
+    """Everything a report says.
+
+    Args:
+        diagnosis: of the bundle, or of a job whose first rank to fail wrote the bundle.
+        bundle: where the evidence is; closed files still give what was read before.
+        t: the language.
+    """
+    case = Case(bundle)
+    verdict = _verdict(diagnosis, case, t)
+    run, rank = visible(diagnosis.subject.run, 160), _rank(diagnosis, t)
+    return ReportView(
+        language=t.language,
+        title=f"{_title(diagnosis, t)} · {run}",
+        identity=identity(diagnosis),
+        subject=_subject(diagnosis, bundle, t),
+        run=run,
+        rank=rank,
+        verdict=verdict,
+        chain=findings.chain(diagnosis, t),
+        origin=origin.build(diagnosis.origin, case, t),
+        exceptions=surroundings.exceptions(case, t),
+        trajectory=tables.last_steps(case, t),
+        gradients=tables.gradients(case, t),
+        batch=tables.batch(case, t),
+        findings=findings.findings(diagnosis, t),
+        rules=findings.rules(diagnosis, t),
+        environment=surroundings.environment(bundle, t),
+        completeness=surroundings.completeness(bundle, t),
+        ranks=tables.ranks(diagnosis, t),
+        fingerprint=visible(diagnosis.fingerprint, 80),
+        footer=f"msforensics {__version__}",
+    )
+
+
+def identity(diagnosis: Diagnosis) -> str:
+    """Tells reports of one bundle from those of another: a digest of what names the bundle, wherever the file lies."""
+    subject = diagnosis.subject
+    parts = (
+        subject.run,
+        subject.rank,
+        subject.world_size,
+        *(subject.trigger.get(key) for key in ("kind", "step", "time")),
+    )
+    return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _title(diagnosis: Diagnosis, t: Speech) -> str:
+    verdict = diagnosis.verdict
+    cause = visible(verdict.cause, 80)
+    return cause if verdict.step is None else t("{cause} at step {step}", cause=cause, step=verdict.step)
+
+
+def _rank(diagnosis: Diagnosis, t: Speech) -> str:
+    subject = diagnosis.subject
+    return t("rank {rank} of {count}", rank=subject.rank, count=subject.world_size) if subject.world_size > 1 else ""
+
+
+def _verdict(diagnosis: Diagnosis, case: Case, t: Speech) -> VerdictView:
+    verdict = diagnosis.verdict
+    finding = decisive(diagnosis)
+    return VerdictView(
+        cause=visible(verdict.cause, 80),
+        meaning=findings.meaning(verdict.cause, t),
+        headline=_sentence(verdict.headline, t),
+        confidence=t(certainty(verdict.confidence)),
+        percent=units.percent(verdict.confidence),
+        status=verdict.status,
+        status_word=t(word(STATUS, verdict.status)),
+        status_meaning=t(word(STATUS_MEANING, verdict.status)),
+        tone=_tone(diagnosis, finding),
+        facts=_facts(diagnosis, t),
+        quote=source.quote(diagnosis.origin.source if diagnosis.origin else None, case),
+        todo=_todo(diagnosis, finding, t),
+        lead=findings.lead(diagnosis.lead_time, t),
+    )
+
+
+def decisive(diagnosis: Diagnosis) -> Finding | None:
+    """The finding that the verdict comes from."""
+    same = [item for item in diagnosis.findings if item.cause == diagnosis.verdict.cause]
+    return next((item for item in same if item.headline == diagnosis.verdict.headline), same[0] if same else None)
+
+
+def _tone(diagnosis: Diagnosis, finding: Finding | None) -> Tone:
+    if diagnosis.verdict.cause == "healthy":
+        return "good"
+    if diagnosis.verdict.cause in NOTHING_WRONG:
+        return "quiet"
+    return "bad" if finding is None or finding.severity == "critical" else "warn"
+
+
+def _sentence(headline: Message, t: Speech) -> str:
+    """A headline with a capital letter and no full stop, unless it begins with a name from the bundle."""
+    text = visible(t(headline), 300)
+    begins_with_word = headline.template[:1].isalpha()
+    return text[:1].upper() + text[1:] if begins_with_word else text
+
+
+def _facts(diagnosis: Diagnosis, t: Speech) -> tuple[Fact, ...]:
+    verdict, trigger, place = diagnosis.verdict, diagnosis.subject.trigger, diagnosis.origin
+    facts = []
+    step = verdict.step if verdict.step is not None else as_step(trigger.get("step"))
+    if step is not None:
+        epoch = as_step(trigger.get("epoch"))
+        text = str(step) if not epoch else t("{step} (epoch {epoch})", step=step, epoch=epoch)
+        facts.append(Fact(t("Step"), text))
+    if place is not None:
+        facts.append(Fact(t("Phase"), t(word(PHASE, place.phase))))
+        for label, value in ((t("Operator"), place.op), (t("Layer"), place.layer), (t("Parameter"), place.parameter)):
+            if value:
+                facts.append(Fact(label, visible(value), kind="name"))
+    if trigger.get("time"):
+        facts.append(Fact(t("Time"), units.moment(trigger["time"])))
+    facts.append(
+        Fact(t("Recorded because"), findings.trigger(trigger.get("kind"), t), visible(trigger.get("message") or ""))
+    )
+    return tuple(facts)
+
+
+def _todo(diagnosis: Diagnosis, finding: Finding | None, t: Speech) -> tuple[str, ...]:
+    if finding is not None and finding.remedy:
+        return tuple(t(line) for line in finding.remedy)
+    if diagnosis.verdict.cause == "insufficient-data":
+        return (t("Let the recorder see more: the list of rules below says what each one lacked."),)
+    if diagnosis.verdict.cause == "unknown":
+        return (
+            t("Read the evidence below; the trajectories and the last steps come first."),
+            t("Look at the rules that could not look: what they lacked may be worth recording."),
+        )
+    return ()
+
+
+def _subject(diagnosis: Diagnosis, bundle: Bundle, t: Speech) -> tuple[Fact, ...]:
+    subject = diagnosis.subject
+    facts = [Fact(t("Run"), visible(subject.run), kind="name")]
+    if subject.world_size > 1:
+        facts.append(Fact(t("Rank"), t("{rank} of {count}", rank=subject.rank, count=subject.world_size)))
+    if subject.path:
+        facts.append(Fact(t("Bundle"), source.place(subject.path, 0), kind="name"))
+    if bundle.header.created:
+        facts.append(Fact(t("Written"), units.moment(bundle.header.created)))
+    facts.append(Fact(t("Recorder"), visible(bundle.header.writer, 80), kind="name"))
+    return tuple(facts)

@@ -1,0 +1,97 @@
+"""Words for the vocabulary of a diagnosis: what its short ids mean to a reader."""
+
+from __future__ import annotations
+
+from forensics.analysis.message import Message, t
+
+SEVERITY: dict[str, Message] = {
+    "critical": t("critical"),
+    "warning": t("warning"),
+    "info": t("note"),
+}
+
+ROLE: dict[str, Message] = {
+    "initiating": t("started it"),
+    "cascade": t("followed from it"),
+    "teardown": t("at the end of the process"),
+}
+
+STATUS: dict[str, Message] = {
+    "established": t("established"),
+    "supported": t("supported"),
+    "hypothesis": t("hypothesis"),
+}
+
+STATUS_MEANING: dict[str, Message] = {
+    "established": t("seen directly in the bundle"),
+    "supported": t("the evidence fits, but it was not seen directly"),
+    "hypothesis": t("a guess that the evidence does not rule out"),
+}
+
+PHASE: dict[str, Message] = {
+    "input": t("input"),
+    "forward": t("forward pass"),
+    "loss": t("loss"),
+    "backward": t("backward pass"),
+    "optimizer": t("optimizer"),
+    "weights": t("weights"),
+}
+
+# What fired the recorder, as the end of "Recorded because …".
+TRIGGER: dict[str, Message] = {
+    "nan-loss": t("the loss was NaN"),
+    "inf-loss": t("the loss was infinite"),
+    "nonfinite-gradient": t("a gradient was not finite"),
+    "nonfinite-weight": t("a weight was not finite"),
+    "float-status": t("the device reported an overflow"),
+    "loss-scale-collapse": t("the loss scale collapsed"),
+    "loss-spike": t("the loss jumped"),
+    "exception": t("an exception ended the run"),
+    "hang": t("no step came for too long"),
+    "signal": t("a signal ended the process"),
+    "killed": t("the process was killed"),
+    "manual": t("a bundle was asked for"),
+}
+
+# What a rule needs, for the list of rules that could not look. Ids without words here are shown as they are.
+INPUT: dict[str, Message] = {
+    "trigger": t("the trigger"),
+    "steps": t("recorded steps"),
+    "loss": t("the loss"),
+    "learning-rate": t("the learning rate"),
+    "loss-scale": t("the loss scale"),
+    "overflow": t("overflow flags"),
+    "grad-norm": t("the gradient norm"),
+    "step-time": t("step times"),
+    "input-wait": t("waiting times for input"),
+    "host-memory": t("host memory"),
+    "device-memory": t("device memory"),
+    "gradients": t("gradient norms by parameter"),
+    "autopsy": t("an autopsy"),
+    "operators": t("operators of the autopsy"),
+    "batch": t("the batch"),
+    "weights": t("statistics of the weights"),
+    "weight-histograms": t("histograms of the weights"),
+    "exception": t("an exception"),
+    "environment": t("the environment"),
+    "model": t("the model"),
+    "dataset": t("the dataset"),
+}
+
+# From this confidence on, this word.
+_CERTAINTY: tuple[tuple[float, Message], ...] = (
+    (0.95, t("almost certain")),
+    (0.85, t("very likely")),
+    (0.65, t("likely")),
+    (0.4, t("possible")),
+)
+
+
+def certainty(confidence: float) -> Message:
+    """A confidence from 0 to 1 in words."""
+    return next((word for least, word in _CERTAINTY if confidence >= least), t("uncertain"))
+
+
+def word(table: dict[str, Message], key: str) -> Message:
+    """The words for an id; the id itself where there are none."""
+    return table.get(key) or t("{id}", id=key)

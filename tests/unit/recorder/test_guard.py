@@ -1,0 +1,56 @@
+"""The guard: what gets out of it and what does not."""
+
+from __future__ import annotations
+
+import logging
+from typing import NoReturn
+
+import pytest
+
+from forensics.errors import TrainingTripped
+from forensics.recorder.guard import GIVE_UP_AFTER, Guard
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error
+
+
+def test_a_failure_is_noted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    guard = Guard()
+    for _ in range(2):
+        assert guard.run("ring", lambda: _raise(OSError("gone")), 7) == 7
+    assert guard.run("ring", lambda: 3, 7) == 3
+    (failure,) = guard.facts()
+    assert (failure["where"], failure["count"], failure["error"]) == ("ring", 2, "OSError: gone")
+    assert "_raise" in str(failure["trace"])
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+def test_it_gives_up_on_what_keeps_failing() -> None:
+    guard = Guard()
+    calls: list[int] = []
+
+    def count() -> None:
+        calls.append(1)
+        raise MemoryError
+
+    for _ in range(10):
+        guard.run("dump", count, None)
+    assert len(calls) == GIVE_UP_AFTER
+    assert guard.run("other", lambda: "still there", "") == "still there"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), TrainingTripped("x", bundle=None, trigger={})])
+def test_what_must_get_out_gets_out(error: BaseException) -> None:
+    with pytest.raises(type(error)):
+        Guard().run("step", lambda: _raise(error), None)
+
+
+def test_an_error_without_a_text() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text either")
+
+    guard = Guard()
+    guard.run("step", lambda: _raise(Mute()), None)
+    assert guard.failures["step"].error == "Mute"
