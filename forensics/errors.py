@@ -96,15 +96,17 @@ class TrainingTripped(ForensicsError, RuntimeError):
     slug = "training-tripped"
     remedy = "run: msforensics analyze <bundle>"
 
-    def __init__(self, message: str, *, bundle: Path | None, trigger: dict[str, Any]) -> None:
+    # Both have defaults since an exception that crosses a process boundary is first made from its message alone.
+    def __init__(self, message: str, *, bundle: Path | None = None, trigger: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.bundle = bundle
-        self.trigger = trigger
+        self.trigger = trigger or {}
 
     def __str__(self) -> str:
         if self.bundle is None:
-            return f"{self.message}; no bundle could be written, see the recorder's log"
-        return f"{self.message}; the update was not applied. Find out why: msforensics analyze {self.bundle}"
+            return printable(f"{self.message}; no bundle could be written, see the recorder's log")
+        how = f"msforensics analyze {self.bundle}"
+        return printable(f"{self.message}; the update was not applied. Find out why: {how}")
 
 
 def printable(text: str) -> str:

@@ -2,26 +2,76 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+
 from forensics.analysis.evidence import Case, Row, rows
+from forensics.errors import ForensicsError
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 MAX_COLUMNS = 1000
+# Elements of a batch are looked at one by one only up to this size.
+MAX_BYTES = 64 * 2**20
 
 
 def float_columns(case: Case) -> list[Row]:
     """The statistics of the batch's floating-point columns."""
-    found = [row for _, row in zip(range(MAX_COLUMNS), rows(case.batch), strict=False)]
-    return [row for row in found if str(row.get("dtype", "")).lower() in _FLOATS]
+    return [row for row in islice(rows(case.batch), MAX_COLUMNS) if str(row.get("dtype", "")).lower() in _FLOATS]
 
 
 def nonfinite_columns(case: Case) -> list[Row]:
     """Columns with NaN or Inf. A column of zeros and −Inf is an additive attention mask, and meant to be one."""
-    return [row for row in float_columns(case) if bad_count(row) and not _is_mask(row)]
+    return [row for row in float_columns(case) if bad_count(row) > 0 and not _is_mask(row)]
 
 
 def bad_count(row: Row) -> int:
     """Number of elements that are not finite."""
     return sum(int(row.get(name) or 0) for name in ("nan", "pos_inf", "neg_inf"))
+
+
+def largest(columns: Sequence[Row]) -> tuple[float, str]:
+    """The largest finite magnitude and its column's name; NaN and "" where there is none."""
+    peaks = [
+        (max(abs(row.get("min", math.nan)), abs(row.get("max", math.nan))), str(row.get("name", ""))) for row in columns
+    ]
+    known = [item for item in peaks if math.isfinite(item[0])]
+    return max(known, default=(math.nan, ""))
+
+
+def constant_columns(case: Case) -> list[Row]:
+    """Floating-point columns of several features in which every element is the same; ones are a mask."""
+    found = []
+    for row in float_columns(case):
+        shape = [int(item) for item in str(row.get("shape", "")).split(",") if item.strip().isdigit()]
+        features = math.prod(shape[1:]) if len(shape) > 1 else 1
+        if features > 1 and row.get("min") == row.get("max") != 1.0 and not bad_count(row):
+            found.append(row)
+    return found
+
+
+def extreme_samples(case: Case) -> tuple[float, str, list[int]]:
+    """How many times larger than the median sample the largest one is, in which column, and which samples are so.
+
+    Of samples whose elements the bundle holds; 0, "" and none where it holds none.
+    """
+    best: tuple[float, str, list[int]] = (0.0, "", [])
+    for name in case.bundle.tensor_names("batch")[:MAX_COLUMNS]:
+        try:
+            values = case.bundle.tensor("batch", name, MAX_BYTES).values()
+        except (ForensicsError, KeyError):
+            continue
+        if values.dtype.kind != "f" or values.ndim == 0 or len(values) < 4 or not values.size:
+            continue
+        magnitude = np.abs(np.nan_to_num(values.astype(np.float64).reshape(len(values), -1), nan=0, posinf=0, neginf=0))
+        peaks = magnitude.max(axis=1)
+        middle = float(np.median(peaks))
+        ratio = float(peaks.max() / middle) if middle > 0 else 0.0
+        if ratio > best[0]:
+            best = (ratio, name, [int(at) for at in np.flatnonzero(peaks > 0.1 * ratio * middle)])
+    return best
 
 
 def _is_mask(row: Row) -> bool:

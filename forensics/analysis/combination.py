@@ -60,6 +60,9 @@ def primary(findings: Sequence[Finding], *, wrong: bool) -> Finding | None:
     accusing = [item for item in findings if item.role == "initiating" and item.cause not in NOTHING_WRONG]
     grave = [item for item in accusing if item.severity != "info"]
     candidates = grave or (accusing if wrong else [])
+    if not candidates and wrong:
+        # What another process or an unknown cause brought about is still more than nothing.
+        candidates = [item for item in findings if item.role == "cascade" and item.severity != "info"]
     if not candidates:
         candidates = [item for item in findings if item.cause in NOTHING_WRONG and item.role == "initiating"]
     return min(candidates, key=_gravest_first, default=None)

@@ -17,6 +17,8 @@ from forensics.bundle.strict_json import as_float
 
 Series = npt.NDArray[np.float64]
 Row = dict[str, Any]
+# Beyond it float64 no longer tells two steps apart.
+MAX_STEP = 2**53
 # What was known while the run was still going on; see `Case.before`.
 _ONLINE = ("scalars", "gradients", "model", "dataset")
 
@@ -66,7 +68,7 @@ class Case:
     def _order(self) -> npt.NDArray[np.intp]:
         steps = np.asarray(self.bundle.table("scalars").get("step", ()), np.float64)
         order = np.argsort(steps, kind="stable")
-        kept: npt.NDArray[np.intp] = order[np.isfinite(steps[order])]
+        kept: npt.NDArray[np.intp] = order[(steps[order] >= 0) & (steps[order] < MAX_STEP)]
         return kept
 
     @property
@@ -225,7 +227,7 @@ def texts(value: Any) -> list[str]:
 def as_step(value: Any) -> int | None:
     """A step number, or None for anything that is none."""
     number = as_float(value)
-    return int(number) if math.isfinite(number) and 0 <= number < 2**53 else None
+    return int(number) if math.isfinite(number) and 0 <= number < MAX_STEP else None
 
 
 def _series_there(name: str) -> Callable[[Case], bool]:

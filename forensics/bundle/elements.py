@@ -33,7 +33,7 @@ def shape_of(dataset: h5py.Dataset) -> tuple[int, ...]:
 
 def dtype_of(dataset: h5py.Dataset) -> np.dtype[Any]:
     """The dataset's dtype. Raises ValueError for one that no bundle holds."""
-    dtype = dataset.dtype
+    dtype: np.dtype[Any] = dataset.dtype
     known = dtype.kind == "S" or (dtype.name in NATIVE and dtype.isnative)
     if not known or dtype.itemsize != dataset.id.get_type().get_size():
         raise ValueError("its dtype is none that a bundle holds")
@@ -108,7 +108,7 @@ def _from_chunks(
 def _unpacked(packed: npt.NDArray[np.uint8], filters: list[int], size: int, itemsize: int) -> npt.NDArray[np.uint8]:
     data = packed
     if DEFLATE in filters:
-        data = np.frombuffer(zlib.decompressobj().decompress(packed, size + 1), np.uint8)
+        data = np.frombuffer(zlib.decompressobj().decompress(packed.data, size + 1), np.uint8)
     if data.size != size:
         raise ValueError("a chunk does not hold as many bytes as it must")
     if SHUFFLE in filters:
@@ -128,7 +128,6 @@ def _piece(stream: BinaryIO, offset: int, size: int) -> npt.NDArray[np.uint8]:
 
 
 def _typed(buffer: npt.NDArray[np.uint8], dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    if dtype == np.bool_:
-        return (buffer != 0).reshape(shape)
-    array: Array = buffer.view(dtype).reshape(shape)
-    return array
+    # Any byte but zero and one would be a bool that is neither true nor false.
+    array: Array = (buffer != 0) if dtype == np.bool_ else buffer.view(dtype)
+    return array.reshape(shape)

@@ -2,9 +2,10 @@
 
 A bundle is one HDF5 file. A section is a group at its top; a section holds any of
   * facts: one UTF-8 JSON text (strict, no NaN token), in the scalar dataset `json`;
-  * tables: datasets of one length, a column each, with the attributes `unit` and `description`;
-  * tensors: one dataset for each, with the attributes `name`, `dtype` and `shape`, in the group `tensors`.
-Every dataset carries `crc32`, the checksum of its stored bytes. `docs/schema.md` is generated from this module.
+  * tables: datasets of one length, a column each;
+  * tensors: one dataset for each, in the group `tensors`; bfloat16 as its bits, in uint16.
+Text is UTF-8 of fixed length, padded with NUL. Large columns are cut into chunks, shuffled and deflated; all else is
+contiguous. Every dataset carries the attributes of DATASET_ATTRIBUTES. `docs/schema.md` is generated from this module.
 """
 
 from __future__ import annotations
@@ -77,15 +78,28 @@ ROOT_ATTRIBUTES = (
     ("missing", "text", "JSON object: name of each planned section that is not there → why"),
 )
 
+DATASET_ATTRIBUTES = (
+    ("name", "text", "name of the column, or of the tensor in the network; the link's name is made from it"),
+    ("dtype", "text", "dtype of the elements, of a tensor in the training process"),
+    ("shape", "text", "dimensions, comma separated; empty for a scalar"),
+    ("unit", "text", '"1" for a plain number, empty for text'),
+    ("description", "text", "what the column holds; empty for a tensor"),
+    ("crc32", "int", "CRC-32 of the elements' bytes in C order"),
+)
+
 SCALARS = (
     Column("step", "float64", "step", "step number, from 1, cumulative over epochs"),
     Column("epoch", "float64", "epoch", "epoch number, from 1"),
     Column("time", "float64", "s", "wall clock at the end of the step, seconds since 1970 (UTC)"),
     Column("monotonic", "float64", "s", "monotonic clock at the end of the step"),
-    Column("loss", "float64", "1", "loss; the mean where the network returns more than one number; NaN and Inf as they are"),
-    Column("learning_rate", "float64", "1", "learning rate that this step used; of the first group where there are several"),
+    Column(
+        "loss", "float64", "1", "loss; the mean where the network returns more than one number; NaN and Inf as they are"
+    ),
+    Column(
+        "learning_rate", "float64", "1", "learning rate that this step used; of the first group where there are several"
+    ),
     Column("loss_scale", "float64", "1", "loss scale, NaN where none is used"),
-    Column("overflow", "float64", "bool", "1 when the step's gradients overflowed, NaN where the train cell does not say"),
+    Column("overflow", "float64", "bool", "1 when the gradients overflowed, NaN where the train cell does not say"),
     Column("grad_norm", "float64", "1", "L2 norm of all gradients together, NaN where gradients are not measured"),
     Column("step_time", "float64", "s", "from the beginning to the end of the step"),
     Column("input_wait", "float64", "s", "from the end of the step before to the beginning of this one"),
@@ -112,7 +126,7 @@ STATISTICS = (
 
 HISTOGRAM = (
     Column("name", "text", "", "name of the tensor", "P"),
-    Column("counts", "int64", "1", "elements with |x| in [2^(k−64), 2^(k−63)) for k = 0 … 127; ends are open", "P × 128"),
+    Column("counts", "int64", "1", "elements with |x| in [2^(k−64), 2^(k−63)), k = 0 … 127; ends are open", "P × 128"),
     Column("special", "int64", "1", "numbers of negative, zero, positive, −Inf, +Inf and NaN elements", "P × 6"),
 )
 
@@ -191,7 +205,8 @@ SECTIONS: tuple[Section, ...] = (
         "evidence",
         "The exception that ended the run, when one did.",
         facts="chain: list of {type, message, frames: [{file, line, function, code, own (not a library), context: "
-        "[[line number, text]], locals: {name: type, shape and dtype only}}]}, outermost exception first",
+        "[[line number, text]], locals: {name: type, shape and dtype only}}]}, outermost exception first; threads (of a "
+        "hang): list of {name, frames}, innermost frame last",
     ),
     Section(
         "environment",

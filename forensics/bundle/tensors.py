@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,8 @@ Array = npt.NDArray[np.generic]
 
 # dtype names (MindSpore's and safetensors' own spelling in lower case) that NumPy stores under the same name
 NATIVE = frozenset(
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
+    {"bool", "float16", "float32", "float64", "complex64", "complex128"}
+    | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 )
 FLOAT_MAX = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
 # the smallest positive number that each type can hold (subnormal)
@@ -62,3 +64,9 @@ def bfloat16_bits(array: npt.NDArray[np.generic]) -> npt.NDArray[np.uint16]:
     """The upper halves of float32 numbers; exact for numbers that came from bfloat16."""
     bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
     return (bits >> 16).astype(np.uint16).reshape(array.shape)
+
+
+def checksum(data: Array) -> int:
+    """CRC-32 of an array's bytes in C order. Raises TypeError for Python objects."""
+    flat = np.ascontiguousarray(data).reshape(-1)
+    return zlib.crc32(flat.view(np.uint8).data) if flat.size else 0

@@ -11,12 +11,12 @@ other, bring that to the disk. The price is that a bundle is held in memory once
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import itertools
 import os
-import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,15 @@ import numpy as np
 
 from forensics.bundle import schema, strict_json
 from forensics.bundle.content import Content, Header, Part, column, utf8
+from forensics.bundle.names import link_name
 from forensics.bundle.tensors import Array
+from forensics.bundle.tensors import checksum as checksum
 from forensics.errors import BundleNotWritten, printable
 
 # Small tables compress well and are read whole; weights are noise to a compressor.
 COMPRESS_ABOVE = 4096
 CHUNK_BYTES = 2**20
 MAX_REASON = 500
-# Names that a section's own datasets and groups have.
-RESERVED = frozenset({"json", "tensors"})
 
 _count = itertools.count()
 
@@ -82,16 +82,14 @@ class BundleWriter:
             self._publish(temporary)
         except (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError) as error:
             self._content = before
-            reason = printable(str(error)) or type(error).__name__
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise BundleNotWritten(f"the bundle could not be written: {reason}", path=self.path) from error
         except BaseException:
             self._content = before
             raise
         finally:
-            try:
+            with contextlib.suppress(OSError):  # the folder is gone or read-only: nothing is left to be tidied
                 temporary.unlink(missing_ok=True)
-            except OSError:
-                pass  # the folder is gone or read-only: nothing is left that could be tidied
         return self.path
 
     def _image(self) -> io.BytesIO:
@@ -101,15 +99,9 @@ class BundleWriter:
         # From 1.10 on, HDF5 guards its own structure with checksums: damage is noticed, not followed.
         with h5py.File(image, "w", libver=("v110", "v110")) as file:
             for name, part in list(self._content.items()):
-                try:
-                    _put_section(file, name, part)
-                except Exception as error:  # the disk is not involved yet: it can only be the content
-                    self.skip(name, f"it could not be stored: {type(error).__name__}: {error}")
-                    del self._content[name]
-                    if name in file:
-                        del file[name]
+                self._add(file, name, part)
             missing = self.missing
-            for name, value in {
+            values: dict[str, int | str] = {
                 "format": schema.FORMAT,
                 "schema_version": schema.SCHEMA_VERSION,
                 "writer": self.header.writer,
@@ -119,9 +111,19 @@ class BundleWriter:
                 "created": self.header.created,
                 "complete": int(not missing),
                 "missing": strict_json.dumps(missing),
-            }.items():
+            }
+            for name, value in values.items():
                 set_attribute(file, name, value)
         return image
+
+    def _add(self, file: h5py.File, name: str, part: Part) -> None:
+        try:
+            _put_section(file, name, part)
+        except Exception as error:  # no disk is involved yet: it can only be the content
+            self.skip(name, f"it could not be stored: {type(error).__name__}: {error}")
+            del self._content[name]
+            if name in file:
+                del file[name]
 
     def _publish(self, temporary: Path) -> None:
         placed = _identity(temporary)
@@ -162,25 +164,6 @@ def set_attribute(holder: Any, name: str, value: int | float | str) -> None:
         holder.attrs.create(name, np.array(data, dtype=f"S{size}"), dtype=h5py.string_dtype("utf-8", size))
     else:
         holder.attrs[name] = value
-
-
-def link_name(name: str, taken: Mapping[str, Any] | Any = ()) -> str:
-    """A parameter's name as an HDF5 link: slashes would nest, and names of dots alone mean something else."""
-    safe = name.replace("%", "%25").replace("/", "%2F").replace("\0", "%00")
-    safe = safe.encode("utf-8", "backslashreplace").decode("utf-8")[:1000]
-    if not safe.strip("."):
-        safe = safe.replace(".", "%2E") or "%"
-    candidate, count = safe, 1
-    while candidate in taken or candidate in RESERVED:
-        count += 1
-        candidate = f"{safe}%{count}"
-    return candidate
-
-
-def checksum(data: Array) -> int:
-    """CRC-32 of an array's bytes in C order. Raises TypeError for Python objects."""
-    flat = np.ascontiguousarray(data).reshape(-1)
-    return zlib.crc32(flat.view(np.uint8)) if flat.size else 0
 
 
 def sync_folder(folder: Path) -> None:

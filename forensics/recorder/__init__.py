@@ -1,1 +1,1 @@
-"""The flight recorder: lives inside a training process, keeps a bounded history, writes bundles, never hurts the run."""
+"""The flight recorder: lives in a training process, keeps a bounded history, writes bundles, never hurts the run."""

@@ -210,7 +210,9 @@ def _operator_facts(operator: Operator, shift: int, redact: Redact) -> dict[str,
         "op": operator.name,
         "row": operator.row - shift if operator.row >= shift else None,
         "source": _source_facts(operator.source, redact),
-        "outputs": [{"dtype": operator.dtype, "shape": list(operator.shape), **item.facts()} for item in operator.outputs],
+        "outputs": [
+            {"dtype": operator.dtype, "shape": list(operator.shape), **item.facts()} for item in operator.outputs
+        ],
     }
 
 

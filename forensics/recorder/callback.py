@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from mindspore.train import Callback
 
 from forensics.errors import TrainingTripped
-from forensics.recorder import framework, workload
-from forensics.recorder.dump import Dump
+from forensics.recorder import crash, framework, workload
 from forensics.recorder.flight import Flight
-from forensics.recorder.guard import logger
+from forensics.recorder.loop import Loop
 from forensics.recorder.options import Alert, Options, Scalars
 from forensics.recorder.outputs import Outputs, read_outputs
 from forensics.recorder.reading import Reading, Trip
-from forensics.recorder.triggers import nonfinite
-
-SKIPS_IN_A_ROW = 8
+from forensics.recorder.response import Response
+from forensics.recorder.vigil import Vigil
 
 
 class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no types
     """Keeps a bounded history of a training run, and writes a bundle when it goes wrong.
 
         model.train(epochs, dataset, callbacks=[FlightRecorder("runs/exp42")])
+
+    In a hand-written loop it is a context manager; `watch` and `step` say what it sees.
+
+        with FlightRecorder("runs/exp42") as recorder:
+            optimizer = recorder.watch(net, optimizer, forward=forward_fn)
+            for x, y in dataset:
+                loss, grads = grad_fn(x, y)
+                optimizer(grads)
+                recorder.step(loss=loss, batch=(x, y))
 
     Args:
         directory: the job's folder; this process writes only below `rank_<n>/` in it.
@@ -76,28 +83,54 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
             alerts=tuple(alerts),
         )
         self._flight = Flight(self._options)
-        self._bundles: list[Path] = []
+        self._response = Response(self._flight, self._batch)
+        self._loop = Loop(self._flight, self._response)
+        self._vigil = Vigil(self._flight, self._response)
         self._params: Any = {}
         self._context: Any = None
         self._entered = 0
         self._training = False
         self._step_open = False
         self._offsets = [0, 0]
-        self._skips = 0
-        self._tripping = False
-        self._raised: BaseException | None = None
         self._told: set[int] = set()
+        crash.watch_exceptions(self)
 
     # -- what users call ---------------------------------------------------------------------------------------
 
     @property
     def bundles(self) -> list[Path]:
         """Paths of the bundles written so far, oldest first."""
-        return list(self._bundles)
+        return list(self._response.bundles)
 
     def dump(self, reason: str = "manual") -> Path | None:
         """Write a bundle now. Returns its path, or None when it could not be written (the log says why)."""
-        return self._write(Trip("manual", str(reason)), held_back=False)
+        return self._response.write(Trip("manual", str(reason)), held_back=False)
+
+    def watch(self, net: Any, optimizer: Any, forward: Callable[..., Any] | None = None) -> Any:
+        """Begin to watch a hand-written loop; call what it returns in the place of the optimizer.
+
+        Args:
+            net: the network (a Cell).
+            optimizer: its optimizer; it keeps every attribute (`get_lr`, `parameters` …) under the returned object.
+            forward: gives the loss from the tensors of a batch, as `step` receives them; lets the autopsy re-run a step.
+        """
+        self._training = True
+        held = self._loop.watch(net, optimizer, forward)
+        self._vigil.begin()
+        return held
+
+    def step(self, *, loss: Any, batch: Any = None, epoch: int | None = None, **scalars: Any) -> None:
+        """Tell of a finished step, after the optimizer was called.
+
+        Args:
+            loss: the loss (Tensor or number; of several elements the mean).
+            batch: the tensors of the step's batch; kept only when a bundle is written now.
+            epoch: number of the epoch, from 1.
+            **scalars: further columns of the ring (Tensors or numbers); `overflow` and `loss_scale` are the ring's own.
+
+        Raises TrainingTripped when a trigger ends the run (see `on_trip`).
+        """
+        self._loop.step(loss, batch, epoch, scalars)
 
     def overhead(self) -> dict[str, float]:
         """The recorder's own cost so far: `mean_ns` and `p99_ns` of host time per step, `share` of the step time,
@@ -111,10 +144,10 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
             run_context: MindSpore's RunContext of the run, or None.
             exception: what was raised.
         """
-        trip = nonfinite.check(self._read_open_step()) if self._step_open else None
+        trip = self._response.poisoned(self._read_open_step()) if self._step_open else None
         if trip is None:
             trip = Trip("exception", f"{type(exception).__name__}: {exception}")
-        self._write(trip, held_back=trip.poisoned and self._holds, exception=exception)
+        self._response.write(trip, held_back=trip.poisoned and self._response.holds, exception=exception)
 
     # -- hooks of mindspore.train.Callback ---------------------------------------------------------------------
 
@@ -124,12 +157,10 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
 
     def __exit__(self, kind: Any, exception: BaseException | None, trace: Any) -> None:
         self._entered = max(0, self._entered - 1)
-        if exception is not None and id(exception) not in self._told and exception is not self._raised:
-            # Evaluation inside Model.fit leaves twice with the same exception.
-            self._told.add(id(exception))
-            if not _is_quiet_exit(exception):
-                self._flight.guard.run("on_exception", lambda: self.on_exception(self._context, exception), None)
+        if exception is not None:
+            self._tell(exception)
         if self._entered == 0 and self._training:
+            self._vigil.end()
             self._flight.guard.run("end", lambda: self._flight.end("failed" if exception else "finished"), None)
             self._training = False
             self._params, self._context = {}, None
@@ -137,6 +168,7 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
     def on_train_begin(self, run_context: Any) -> None:
         """Prepare the ring and the gradient tap, before the train cell is compiled."""
         self._flight.guard.run("train begin", lambda: self._begin(run_context), None)
+        self._vigil.begin()
 
     def on_train_step_begin(self, run_context: Any) -> None:
         """Note the beginning of a step."""
@@ -146,8 +178,7 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         """Store the step's record, and act when a trigger fires."""
         reading = self._flight.guard.run("step end", self._step_end, None)
         if reading is not None:
-            trip = self._flight.guard.run("triggers", lambda: nonfinite.check(reading), None)
-            self._judge(trip)
+            self._response.judge(reading)
 
     def on_train_end(self, run_context: Any) -> None:
         """The run ended well."""
@@ -157,23 +188,43 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         """Evaluation begins, perhaps in the middle of training."""
         self._flight.guard.run("evaluation", lambda: self._flight.state("evaluating"), None)
 
+    def on_eval_step_end(self, run_context: Any) -> None:
+        """Evaluation goes on."""
+        self._flight.alive()
+
+    def on_train_epoch_begin(self, run_context: Any) -> None:
+        """An epoch begins; filling the input pipeline may take long."""
+        self._flight.guard.run("epoch", lambda: self._flight.state("waiting-for-input"), None)
+
     def on_eval_end(self, run_context: Any) -> None:
         """Keep the metrics."""
         self._flight.guard.run("evaluation", lambda: self._note_metrics(run_context), None)
 
+    def on_uncaught(self, exception: BaseException, fatal: bool) -> None:
+        """An exception ends the process (`fatal`) or one of its threads, and no callback saw it."""
+        if fatal:
+            self._tell(exception)
+        else:
+            self._flight.note("thread-exception", f"{type(exception).__name__}: {exception}")
+
     # -- inside ------------------------------------------------------------------------------------------------
 
-    @property
-    def _holds(self) -> bool:
-        return self._flight.installed is not None and self._flight.installed.holds
+    def _tell(self, exception: BaseException) -> None:
+        """Hand an exception to `on_exception`, once: it may come by evaluation, by training and by the interpreter."""
+        if exception is self._response.raised or id(exception) in self._told or _is_quiet_exit(exception):
+            return
+        self._told.add(id(exception))
+        try:
+            self._flight.guard.run("on_exception", lambda: self.on_exception(self._context, exception), None)
+        except TrainingTripped as error:  # from an override; the exception that is under way must not be replaced
+            self._flight.guard.note("on_exception", error)
 
     def _begin(self, run_context: Any) -> None:
         self._context = run_context
         self._params = run_context.original_args()
         self._training = True
         self._step_open = False
-        self._tripping = False
-        self._raised = None
+        self._response.begin()
         self._offsets = [self._flight.step, self._flight.epoch]
         self._flight.begin(workload.from_callback(self._params), self._params.get("train_dataset"), self._params)
 
@@ -202,49 +253,9 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         params = run_context.original_args()
         self._flight.note("evaluation", str(params.get("metrics")))
 
-    def _judge(self, trip: Trip | None) -> None:
-        if trip is None or not trip.poisoned:
-            self._skips, self._tripping = 0, False
-            return
-        if self._options.on_trip == "record":
-            if not self._tripping:
-                self._write(trip, held_back=False)
-            self._tripping = True
-            return
-        path = self._write(trip, held_back=self._holds)
-        self._skips += 1
-        if self._options.on_trip == "skip" and self._skips < SKIPS_IN_A_ROW:
-            self._flight.note("skip", f"{trip.message}; the update was {'' if self._holds else 'not '}held back")
-            return
-        after = f" after {self._skips} skips in a row" if self._options.on_trip == "skip" else ""
-        where = f"step {self._flight.step} (epoch {self._flight.epoch})"
-        trigger = {"kind": trip.kind, "step": self._flight.step, "epoch": self._flight.epoch, "message": trip.message}
-        newest = path or (self._bundles[-1] if self._bundles else None)
-        self._raised = TrainingTripped(f"{trip.message} at {where}{after}", bundle=newest, trigger=trigger)
-        raise self._raised
-
-    def _write(self, trip: Trip, *, held_back: bool, exception: BaseException | None = None) -> Path | None:
-        flight = self._flight
-        flight.note("trip" if trip.kind != "manual" else "dump", trip.message)
-        path: Path | None = None
-        trigger: dict[str, Any] = {}
-        if len(self._bundles) >= self._options.max_bundles:
-            flight.note("not-written", f"there are {len(self._bundles)} bundles already")
-            logger.warning("the flight recorder has written max_bundles=%d bundles; no more", len(self._bundles))
-        else:
-            dump = Dump(flight, trip, held_back=held_back, batch=self._batch, exception=exception)
-            trigger = dump.trigger
-            path = flight.guard.run("dump", dump.write, None)
-        if path is not None:
-            self._bundles.append(path)
-            logger.warning("the flight recorder wrote %s (%s at step %d)", path, trip.message, flight.step)
-        for alert in self._options.alerts:
-            flight.guard.run("alert", lambda a=alert: a(trigger, path), None)  # type: ignore[misc]
-        return path
-
     def _batch(self) -> Sequence[Any]:
         batch = self._params.get("train_dataset_element")
-        return list(framework.flatten(batch)) if batch is not None else []
+        return list(framework.flatten(batch)) if batch is not None else self._loop.batch
 
 
 def _is_quiet_exit(exception: BaseException) -> bool:

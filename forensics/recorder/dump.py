@@ -29,26 +29,36 @@ class Dump:
     """One bundle in the making."""
 
     def __init__(
-        self, flight: Flight, trip: Trip, *, held_back: bool, batch: Batch, exception: BaseException | None = None
+        self,
+        flight: Flight,
+        trip: Trip,
+        *,
+        held_back: bool,
+        batch: Batch,
+        exception: BaseException | None = None,
+        device: bool = True,
+        threads: list[dict[str, Any]] | None = None,
     ) -> None:
         self.flight = flight
         self.trip = trip
         self.held_back = held_back
         self.batch = batch
         self.exception = exception
+        self.device = device
+        self.threads = threads
         self.trigger: dict[str, Any] = {
             "kind": trip.kind,
-            "step": flight.step,
+            "step": max(0, flight.step - trip.steps_ago),
             "epoch": flight.epoch,
             "time": iso(time.time()),
             "message": flight.redactor.text(trip.message),
             "held_back": held_back,
             "exception_also": exception is not None and trip.kind != "exception",
         }
-        name = f"step-{flight.step:08d}-{trip.kind}.h5"
+        name = f"step-{flight.step - trip.steps_ago:08d}-{trip.kind}.h5"
         planned = ["trigger", "scalars", "environment", "model", "dataset", "events", "recorder"]
         planned += ["gradients", "batch"] if flight.workload is not None else []
-        planned += ["exception"] if exception is not None else []
+        planned += ["exception"] if exception is not None or threads else []
         planned += ["statistics", "histograms"] if flight.workload is not None else []
         planned += ["autopsy"] if trip.kind in NUMERICAL else []
         planned += ["weights", "optimizer_state"] if flight.workload is not None else []
@@ -58,12 +68,12 @@ class Dump:
         """All stages. Returns the bundle's path, or None when not even the evidence could be written."""
         flight = self.flight
         flight.state("writing-bundle")
-        stages: tuple[tuple[str, Callable[[], dict[str, Part]]], ...] = (
-            ("evidence", self._evidence),
-            ("statistics", self._statistics),
-            ("autopsy", self._autopsy),
-            ("weights", self._weights),
-        )
+        stages: list[tuple[str, Callable[[], dict[str, Part]]]] = [("evidence", self._evidence)]
+        if self.device:
+            stages += [("statistics", self._statistics), ("autopsy", self._autopsy), ("weights", self._weights)]
+        else:
+            for name in ("gradients", "batch", "statistics", "histograms", "autopsy", "weights", "optimizer_state"):
+                self.writer.skip(name, "nothing was read from the device, which may be what hangs")
         path: Path | None = None
         for name, collect in stages:
             try:
@@ -83,11 +93,11 @@ class Dump:
         flight = self.flight
         content: dict[str, Part] = {"trigger": Part(self.trigger)}
         self._add(content, "scalars", self._scalars)
-        self._add(content, "gradients", self._gradients)
-        self._add(content, "batch", self._batch)
-        if self.exception is not None:
-            exception = self.exception
-            self._add(content, "exception", lambda: Part(exceptions.describe(exception, flight.redactor)))
+        if self.device:
+            self._add(content, "gradients", self._gradients)
+            self._add(content, "batch", self._batch)
+        if "exception" in self.writer.planned:
+            self._add(content, "exception", self._exception)
         self._add(content, "model", lambda: Part(flight.model[0], {"parameters": flight.model[1]}))
         self._add(content, "dataset", lambda: Part(flight.dataset))
         self._add(content, "events", self._events)
@@ -158,6 +168,18 @@ class Dump:
         failure = self.flight.guard.failures.get(where)
         self.writer.skip(section, f"the recorder failed: {failure.error}" if failure else "the recorder failed")
 
+    def _exception(self) -> Part:
+        redactor = self.flight.redactor
+        facts: dict[str, Any] = {}
+        if self.exception is not None:
+            facts |= exceptions.describe(self.exception, redactor)
+        if self.threads is not None:
+            facts["threads"] = self.threads
+            for thread in self.threads:
+                for frame in thread["frames"]:
+                    frame |= {"file": redactor.text(frame["file"]), "code": redactor.text(frame["code"])}
+        return Part(facts)
+
     def _scalars(self) -> Part | None:
         if self.flight.ring is None:
             self.writer.skip("scalars", "training had not begun")
@@ -172,7 +194,9 @@ class Dump:
         if flight.installed.measured == 0:
             self.writer.skip("gradients", "the train cell never called the gradient tap")
             return None
-        return evidence.gradients(flight.installed, [str(p.name) for p in flight.workload.weights], list(flight.measured_at))
+        return evidence.gradients(
+            flight.installed, [str(p.name) for p in flight.workload.weights], list(flight.measured_at)
+        )
 
     def _batch(self) -> Part | None:
         columns: Sequence[Any] = self.batch()

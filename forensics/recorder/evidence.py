@@ -72,20 +72,26 @@ def gradients(installed: Installed, names: Sequence[str], steps: Sequence[tuple[
     numbers = np.full(len(history.norms), np.nan)
     if steps:
         measured = np.array([count for count, _ in steps])
-        at = np.searchsorted(measured, history.first + 1 + np.arange(len(numbers)))
+        wanted = history.first + 1 + np.arange(len(numbers))
+        at = np.searchsorted(measured, wanted)
         inside = at < len(measured)
-        numbers[inside] = np.array([step for _, step in steps])[at[inside]]
+        at, wanted = at[inside], wanted[inside]
+        noted = np.array([step for _, step in steps])
+        # In sink mode several steps are measured between two notes: count back from the later one, but not past the
+        # earlier one (with gradient accumulation fewer are measured than taken).
+        back = np.minimum(measured[at] - wanted, noted[at] - np.where(at > 0, noted[at - 1], 0) - 1)
+        numbers[inside] = noted[at] - np.maximum(back, 0)
     tables: dict[str, dict[str, Any]] = {"": {"step": numbers, "parameter": names, "norm": history.norms}}
     if history.details is not None:
-        sizes = np.array([max(1, int(weight.size)) for weight in installed.train_cell.weights], dtype=np.float64)
+        sizes = np.array([max(1, int(weight.size)) for weight in installed.weights], dtype=np.float64)
         tables["last"] = {
             "parameter": names,
             "largest": history.details[:, 0],
             "nonfinite": history.details[:, 1],
             "zero_share": history.details[:, 2] / sizes,
         }
-    place = "before the optimizer" if installed.holds else "after the gradient reducer"
-    return Part({"source": f"measured on the device, {place}", "capacity": installed.probe.capacity}, tables)
+    facts = {"source": f"measured on the device, {installed.place}", "capacity": installed.probe.capacity}
+    return Part(facts, tables)
 
 
 def batch(columns: Sequence[Any], names: Sequence[str], max_bytes: int) -> Part:
@@ -121,7 +127,9 @@ def statistics_parts(weights: Mapping[str, Any], state: Mapping[str, Any]) -> di
         tables[kind] = statistics_table(statistics(name, tensor) for name, tensor in OnDemand(parameters).items())
     return {
         "statistics": Part(None, tables),
-        "histograms": Part(None, {"weights": histogram_table((name, histogram(tensor)) for name, tensor in OnDemand(weights).items())}),
+        "histograms": Part(
+            None, {"weights": histogram_table((name, histogram(tensor)) for name, tensor in OnDemand(weights).items())}
+        ),
     }
 
 

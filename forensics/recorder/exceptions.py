@@ -1,4 +1,4 @@
-"""An exception as facts: its chain, its frames with the lines around them, and what the locals were (never their values).
+"""An exception as facts: its chain, its frames with the lines around them, and what the locals were, but no values.
 
 The objects met here belong to a program that has just failed. Nothing that they do when they are looked at may
 matter: their own code is kept from running where that is possible, and stopped from harming where it is not.
@@ -61,7 +61,7 @@ def describe(exception: BaseException, redactor: Redactor) -> dict[str, Any]:
                 facts["notes"] = [redactor.text(note) for note in notes]
             if inner := _inner(message):
                 facts["inner"] = {**inner, "file": redactor.text(inner["file"])}
-            frames, left_out = _frames(item.__traceback__, redactor)
+            frames, left_out = _frames(_slot(item, "__traceback__"), redactor)
             facts["frames"] = frames
             if left_out:
                 facts["frames_left_out"] = left_out
@@ -125,16 +125,19 @@ def _chain(exception: BaseException) -> Iterator[tuple[BaseException, str]]:
     while isinstance(item, BaseException) and id(item) not in seen and len(seen) < MAX_CHAIN:
         seen.add(id(item))
         yield item, relation
-        # The slots of BaseException itself, which a subclass cannot replace.
-        cause = BaseException.__cause__.__get__(item)  # type: ignore[attr-defined]
-        context = BaseException.__context__.__get__(item)  # type: ignore[attr-defined]
-        hidden = BaseException.__suppress_context__.__get__(item)  # type: ignore[attr-defined]
+        cause, context = _slot(item, "__cause__"), _slot(item, "__context__")
+        hidden = _slot(item, "__suppress_context__")
         if cause is not None:
             item, relation = cause, "cause"
         elif context is not None and not hidden:
             item, relation = context, "context"
         else:
             item, relation = _first_member(item), "member"
+
+
+def _slot(exception: BaseException, name: str) -> Any:
+    """A slot of BaseException itself, whatever a subclass has put in its place."""
+    return vars(BaseException)[name].__get__(exception)
 
 
 def _first_member(exception: BaseException) -> Any:
@@ -168,7 +171,7 @@ def _shortened(text: str) -> str:
 
 
 def _notes(exception: BaseException) -> list[str]:
-    notes = exception.__dict__.get("__notes__") if isinstance(exception.__dict__, dict) else None
+    notes = _slot(exception, "__dict__").get("__notes__")
     if not isinstance(notes, list):
         return []
     return [str.__str__(note)[:MAX_LINE] for note in notes[:20] if isinstance(note, str)]
@@ -227,7 +230,8 @@ def _locals(frame: FrameType) -> dict[str, str]:
     for name, value in list(frame.f_locals.items()):
         if len(found) >= MAX_LOCALS:
             break
-        if not isinstance(name, str) or name.startswith("__") or is_secret_name(name):
+        # Names that are no identifiers were made by the compiler or by a test runner.
+        if not isinstance(name, str) or not name.isidentifier() or name.startswith("__") or is_secret_name(name):
             continue
         # By its type alone: isinstance() would ask the object for its class, which may be a property of the user's.
         if issubclass(type(value), _NOT_DATA):

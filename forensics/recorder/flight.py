@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from forensics.recorder.outputs import Outputs
 from forensics.recorder.reading import Pulse, Reading
 from forensics.recorder.redact import Redactor
 from forensics.recorder.ring import Ring
+from forensics.recorder.watchdog import Watchdog
 from forensics.recorder.workload import Workload
 
 MAX_EVENTS = 1_000
@@ -58,6 +58,8 @@ class Flight:
         self.measured_at: deque[tuple[int, int]] = deque(maxlen=options.capacity)
         self.step = 0
         self.epoch = 0
+        self.watchdog: Watchdog | None = None
+        self.on_disk = False
         self._host_memory = HostMemory()
         self._device_memory = DeviceMemory()
         self._begun = math.nan
@@ -77,18 +79,23 @@ class Flight:
         self.workload = workload
         self._ended = math.nan
         if self.ring is None:
-            self.rank, self.world_size = guard.run("rank", framework.rank_and_size, (0, 1))
-            self.folder = self.options.directory / f"rank_{self.rank}"
-            stamp = datetime.fromtimestamp(self.started, timezone.utc).strftime("%Y%m%dT%H%M%S")
-            self.run = f"{self.options.directory.name}-{stamp}-{os.getpid()}"
+            self.name()
             self.ring = self._open_ring()
         self.rate = guard.run("learning rate", lambda: LearningRate(workload.optimizer), None)
-        self._install_tap(workload)
+        if workload.train_cell is not None:
+            self._install_tap(workload)
         self.environment = guard.run("environment", lambda: environment.collect(self.redactor), {})
         self.model = guard.run("model", lambda: self._describe_model(workload), self.model)
         self.dataset = guard.run("dataset", lambda: describe.describe_dataset(dataset, params), {})
         guard.run("sidecar", self._write_sidecar, None)
         self.note("start", f"{len(workload.weights)} trainable parameters, on_trip={self.options.on_trip}")
+
+    def name(self) -> None:
+        """Find out whose run this is: rank, folder and name."""
+        self.rank, self.world_size = self.guard.run("rank", framework.rank_and_size, (0, 1))
+        self.folder = self.options.directory / f"rank_{self.rank}"
+        stamp = datetime.fromtimestamp(self.started, timezone.utc).strftime("%Y%m%dT%H%M%S")
+        self.run = f"{self.options.directory.name}-{stamp}-{os.getpid()}"
 
     def _describe_model(self, workload: Workload) -> tuple[dict[str, Any], Mapping[str, Any]]:
         return describe.describe_model(workload.network, workload.train_cell, workload.optimizer, workload.loss_fn)
@@ -103,7 +110,9 @@ class Flight:
         }
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            return Ring(self.folder / f"{self.run}.ring", self.options.capacity, facts)
+            ring = Ring(self.folder / f"{self.run}.ring", self.options.capacity, facts)
+            self.on_disk = True
+            return ring
         except OSError as error:
             logger.error(
                 "the flight recorder cannot write below %s (%s): its history is kept in memory and dies with the "
@@ -115,21 +124,34 @@ class Flight:
             return Ring(None, self.options.capacity, facts)
 
     def _install_tap(self, workload: Workload) -> None:
-        self.installed = None
         if self.options.gradients == "off":
             return
-
-        def install() -> tap.Installed | str:
-            rows = tap.ring_rows(len(workload.weights), self.options.capacity, GRADIENT_RING_BYTES)
-            return tap.install(workload.train_cell, hold=self.options.on_trip != "record", capacity=rows)
-
-        installed = self.guard.run("gradient tap", install, "the gradient tap failed to install")
+        installed = self.guard.run(
+            "gradient tap",
+            lambda: tap.install(workload.train_cell, **self.tap_options),
+            "the gradient tap failed to install",
+        )
         if isinstance(installed, str):
             self.no_gradients = installed
             self.note("no-gradients", installed)
         else:
-            self.installed = installed
-            self.no_gradients = ""
+            self.tapped(installed)
+
+    @property
+    def tap_options(self) -> dict[str, Any]:
+        """How a gradient tap is to be installed."""
+        return {
+            "hold": self.options.on_trip != "record",
+            "capacity": self.options.capacity,
+            "max_bytes": GRADIENT_RING_BYTES,
+        }
+
+    def tapped(self, installed: tap.Installed) -> None:
+        """Gradients are measured from now on."""
+        if self.installed is None or self.installed.probe is not installed.probe:
+            self.measured_at.clear()
+        self.installed = installed
+        self.no_gradients = ""
 
     def _write_sidecar(self) -> None:
         facts = {
@@ -141,6 +163,8 @@ class Flight:
             "model": self.model[0],
             "dataset": self.dataset,
         }
+        if not self.on_disk:
+            return
         path = self.folder / f"{self.run}.json"
         temporary = path.with_suffix(".json.part")
         temporary.write_text(strict_json.dumps(facts, indent=1), encoding="utf-8")
@@ -193,6 +217,8 @@ class Flight:
         slot = self._costed % len(self._cost)
         self._busy[slot] = (now - self._begun + (0.0 if math.isnan(self._waited) else self._waited)) * 1e9
         self._ended = time.monotonic()
+        if self.watchdog is not None:
+            self.watchdog.step(self._ended - self._begun)
         self._cost[slot] = self._hook_ns + time.perf_counter_ns() - entered
         self._costed += 1
         return Reading(step, epoch, outputs.loss, outputs.known, outputs.overflow, scale, pulse)
@@ -212,8 +238,14 @@ class Flight:
         """Keep an event."""
         self.events.append((time.time(), self.step, kind, message))
 
+    def alive(self) -> None:
+        """Something happened that is no step (evaluation, a new epoch): this is no hang."""
+        if self.watchdog is not None:
+            self.watchdog.alive()
+
     def state(self, name: str) -> None:
         """Say in the ring what the process is doing."""
+        self.alive()
         if self.ring is not None:
             self.ring.state(name, self.step)
 

@@ -44,7 +44,7 @@ class Guard:
             return action()
         except TrainingTripped:
             raise
-        except Exception as error:  # noqa: BLE001 — this is the one place that may catch everything
+        except Exception as error:  # this is the one place that may catch everything
             self.note(where, error)
             return default
 
@@ -57,12 +57,12 @@ class Guard:
         try:
             text = f"{type(error).__name__}: {str(error)[:2000]}"
             trace = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=12))[-4000:]
-        except Exception:  # noqa: BLE001 — an error whose own text cannot be had
+        except Exception:  # an error whose own text cannot be had
             text, trace = type(error).__name__, ""
         self.failures[where] = Failure(where, 1, text, trace, time.time())
         try:
             logger.warning("the flight recorder failed in %s and goes on without it: %s", where, text.splitlines()[0])
-        except Exception:  # noqa: BLE001, S110 — a broken logging handler is not the run's problem
+        except Exception:  # noqa: S110 — a broken logging handler is not the run's problem
             pass
 
     def facts(self) -> list[dict[str, object]]:

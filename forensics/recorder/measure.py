@@ -104,8 +104,8 @@ class _Figures:
     def __init__(self) -> None:
         self.finite = 0
         self.mean = 0.0
-        # Root of the sum of squared deviations, and of squares: roots, since squares of float64 may overflow.
-        self.spread = 0.0
+        # Roots of the mean squared deviation and of the sum of squares: squares of float64 may overflow.
+        self.std = 0.0
         self.norm = 0.0
         self.low = math.inf
         self.high = -math.inf
@@ -134,17 +134,17 @@ class _Figures:
             scale = 1.0
         mean = float(piece.mean())
         np.subtract(piece, mean, out=piece)
-        spread = math.sqrt(float(np.dot(piece, piece)))
-        self._merge(piece.size, mean * scale, spread * scale, math.sqrt(squares) * scale)
+        std = math.sqrt(float(np.dot(piece, piece)) / piece.size)
+        self._merge(piece.size, mean * scale, std * scale, math.sqrt(squares) * scale)
 
-    def _merge(self, count: int, mean: float, spread: float, norm: float) -> None:
+    def _merge(self, count: int, mean: float, std: float, norm: float) -> None:
         total = self.finite + count
+        old, new = self.finite / total, count / total
         # Half of the difference: the whole of it overflows between float64's two ends.
         half = mean / 2 - self.mean / 2
-        between = 2 * math.sqrt(self.finite / total * count) * abs(half) if self.finite else 0.0
-        self.spread = math.hypot(self.spread, spread, between)
-        step = half * (count / total)
-        self.mean = self.mean + step + step
+        between = 2 * math.sqrt(old * new) * half
+        self.std = math.hypot(self.std * math.sqrt(old), std * math.sqrt(new), between)
+        self.mean = self.mean + half * new + half * new
         self.norm = math.hypot(self.norm, norm)
         self.finite = total
 
@@ -154,7 +154,7 @@ class _Figures:
         return {
             "l2": self.norm,
             "mean": self.mean if seen else math.nan,
-            "std": self.spread / math.sqrt(self.finite) if seen else math.nan,
+            "std": self.std if seen else math.nan,
             "min": self.low if seen else math.nan,
             "max": self.high if seen else math.nan,
             "nan": self.nan,

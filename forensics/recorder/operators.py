@@ -19,7 +19,6 @@ from typing import Any
 import mindspore
 import numpy as np
 
-
 from forensics.recorder import framework
 from forensics.recorder.exceptions import is_own
 from forensics.recorder.ranges import Range, headroom, range_of
@@ -36,7 +35,9 @@ KEPT_OPERATORS = 48
 KEPT_BYTES = 256 * 2**20
 AFTER_BREAK = 10
 # Operators that pass on or place what they were given: an infinity out of them was put there on purpose.
-_PLACING = frozenset({"MaskedFill", "MaskedFillScalar", "InplaceMaskedFillScalar", "Full", "FillV2", "Fill", "Select", "SelectV2"})
+_PLACING = frozenset(
+    {"MaskedFill", "MaskedFillScalar", "InplaceMaskedFillScalar", "Full", "FillV2", "Fill", "Select", "SelectV2"}
+)
 
 
 @dataclass
@@ -109,7 +110,7 @@ class OperatorTrace(_Base):  # type: ignore[misc]
             self.seen += 1
             if self._looking():
                 self._note(func, args, result)
-        except Exception:  # noqa: BLE001 — whatever goes wrong in looking, the step goes on
+        except Exception:  # whatever goes wrong in looking, the step goes on
             self.truncated = True
         finally:
             self._busy = False
@@ -132,7 +133,7 @@ class OperatorTrace(_Base):  # type: ignore[misc]
             self.gradients[row] = Range(0, float("nan"), float("nan"))
             try:
                 tensor.register_hook(self._gradient_hook(row))
-            except Exception:  # noqa: BLE001, S112 — a tensor that no gradient comes back to
+            except Exception:  # noqa: S112 — a tensor that no gradient comes back to
                 continue
 
     def _gradient_hook(self, row: int) -> Callable[[Any], None]:
@@ -145,7 +146,7 @@ class OperatorTrace(_Base):  # type: ignore[misc]
                 self.gradients[row] = measured
                 if measured.bad and self.first_bad_gradient is None:
                     self.first_bad_gradient = row
-            except Exception:  # noqa: BLE001 — as in looking at operators
+            except Exception:  # as in looking at operators
                 self.truncated = True
             finally:
                 self._busy = False
@@ -272,7 +273,7 @@ class OperatorTrace(_Base):  # type: ignore[misc]
             inputs, outputs = self._recompute(operator.row, names, 0)
             before = [range_of(framework.peek(item)) for item in framework.flatten(inputs)]
             after = [range_of(framework.peek(item)) for item in outputs]
-        except Exception as error:  # noqa: BLE001 — not every operator exists in float32 on every device
+        except Exception as error:  # not every operator exists in float32 on every device
             return {"tried": True, "error": type(error).__name__}
         return {
             "tried": True,
@@ -323,7 +324,7 @@ def _call(function: Any, args: tuple[Any, ...]) -> Any:
 def _pointer(tensor: Any) -> int:
     try:
         return int(tensor.data_ptr())
-    except Exception:  # noqa: BLE001 — a tensor without memory of its own
+    except Exception:  # a tensor without memory of its own
         return id(tensor)
 
 

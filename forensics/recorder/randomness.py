@@ -77,7 +77,7 @@ def looks_random(text: str) -> bool:
     words = _WORD.findall(joined)
     camel = len(words) > 1 and len(joined) / len(words) >= 3 and joined.isalpha()
     snake = len(split) > 1 and all(
-        not piece or piece.isalpha() and (piece.islower() or piece.isupper()) for piece in split
+        not piece or (piece.isalpha() and (piece.islower() or piece.isupper())) for piece in split
     )
     limit = WORDS_RANDOM_BELOW if camel or snake else RANDOM_BELOW
     return sum(int(_PAIRS[ord(a) - 97][ord(b) - 97]) for a, b in pairs) / len(pairs) < limit

@@ -14,11 +14,14 @@ class Pulse:
         norm: L2 norm over all gradients; NaN or Inf where an element is.
         nonfinite: number of non-finite elements.
         measured: number of steps measured so far.
+        broken: how many steps ago a gradient was non-finite, 0 for the last one; None when none was since the reading
+            before. More than 0 only where several steps run between two readings (sink mode).
     """
 
     norm: float
     nonfinite: int
     measured: int
+    broken: int | None = None
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Reading:
 
     Attributes:
         loss: the loss; only meaningful when `loss_known`.
-        overflow: 1 when the train cell reported an overflow (it then skips the update itself), NaN where it says nothing.
+        overflow: 1 when the train cell reported an overflow (it then skips the update itself), NaN where it says none.
         scale: loss scale, NaN where none is used.
         pulse: the gradients' figures, None where gradients are not measured.
     """
@@ -43,8 +46,14 @@ class Reading:
 
 @dataclass(frozen=True)
 class Trip:
-    """A trigger fired. `poisoned` says that the step's update must not reach the weights."""
+    """A trigger fired.
+
+    Attributes:
+        poisoned: whether the step's update must not reach the weights.
+        steps_ago: how many steps before the last one it happened (in sink mode, several steps run between readings).
+    """
 
     kind: str
     message: str
     poisoned: bool = False
+    steps_ago: int = 0

@@ -39,7 +39,8 @@ _HEADERS = frozenset(("authorization", "proxy-authorization", "cookie", "set-coo
 
 _URL_USER = re.compile(r"(://)([^\s/'\"<>«]{1,512})@(?=[\w\[])")
 _TOKENS = re.compile(
-    r"""-----BEGIN\ (?!CERTIFICATE|PUBLIC)[^-\n]{1,60}-----[^-]{0,20000}(?:-{1,4}[^-]{1,20000}){0,4}(?:-----END\ [^-\n]{1,60}-----)?
+    r"""-----BEGIN\ (?!CERTIFICATE|PUBLIC)[^-\n]{1,60}-----
+        [^-]{0,20000}(?:-{1,4}[^-]{1,20000}){0,4}(?:-----END\ [^-\n]{1,60}-----)?
     | (?<![A-Za-z0-9]) (?:
         (?:AKIA|ASIA|AIDA|AROA)[A-Z0-9]{16}(?![A-Za-z0-9])
       | LTAI[A-Za-z0-9]{12,24}(?![A-Za-z0-9])

@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from forensics.report import units
 from forensics.report.alternatives import PANELS, describe_headroom, describe_trajectory
 from forensics.report.series import Headroom, MarkKind, Panel, Trajectory
-from forensics.report.sheet import FONT, NARROW, WIDE, Sheet, picture, shortened
+from forensics.report.sheet import FONT, NARROW, WIDE, Sheet, boxes, picture, shortened
 from forensics.report.speech import Speech
 from forensics.report.svg import PALETTE
 
@@ -85,7 +85,7 @@ def _panel(axes: Any, panel: Panel) -> None:
             bottom, top = _padded(np.log10(low), np.log10(high), 0.12)
             axes.set_ylim(10.0 ** max(bottom, -320), 10.0 ** min(top, 307))
             decades = top - bottom >= 2
-            axes.yaxis.set_major_locator(LogLocator(numticks=4) if decades else MaxNLocator(3))
+            axes.yaxis.set_major_locator(LogLocator(numticks=4) if decades else MaxNLocator(3, steps=[1, 2, 5, 10]))
         else:
             axes.set_ylim(*_padded(low, high, 0.12))
             axes.yaxis.set_major_locator(MaxNLocator(3))
@@ -130,8 +130,8 @@ def headroom(data: Headroom, t: Speech, prefix: str, *, wide: bool) -> str:
         axes.xaxis.set_major_locator(NullLocator())
         low = (bits <= 2) & ~data.broken
         for chosen, role in ((~low & ~data.broken, "bar"), (low, "bad")):
-            if chosen.any():
-                axes.bar(np.flatnonzero(chosen), np.maximum(bits[chosen], 0.25), 0.72, color=PALETTE[role])
+            bars = [(at - 0.36, max(float(bits[at]), 0.25), at + 0.36, 0.0) for at in np.flatnonzero(chosen).tolist()]
+            boxes(axes, bars, role)
         broken = np.flatnonzero(data.broken)
         axes.plot(broken, np.full(len(broken), 1.6), "x", color=PALETTE["bad"], ms=7, mew=2)
         axes.axhline(2, color=PALETTE["bad"], linewidth=1, linestyle=(0, (4, 3)))

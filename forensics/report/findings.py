@@ -45,10 +45,17 @@ def chain(diagnosis: Diagnosis, t: Speech) -> tuple[Link, ...]:
 
 def findings(diagnosis: Diagnosis, t: Speech) -> tuple[FindingView, ...]:
     """All findings, in the engine's order."""
-    return tuple(_finding(finding, t) for finding in diagnosis.findings[:FINDINGS_SHOWN])
+    decisive_one = decisive(diagnosis)
+    return tuple(_finding(finding, finding is decisive_one, t) for finding in diagnosis.findings[:FINDINGS_SHOWN])
 
 
-def _finding(finding: Finding, t: Speech) -> FindingView:
+def decisive(diagnosis: Diagnosis) -> Finding | None:
+    """The finding that the verdict comes from."""
+    same = [item for item in diagnosis.findings if item.cause == diagnosis.verdict.cause]
+    return next((item for item in same if item.headline == diagnosis.verdict.headline), same[0] if same else None)
+
+
+def _finding(finding: Finding, decides: bool, t: Speech) -> FindingView:
     sure = t(certainty(finding.confidence))
     return FindingView(
         rule=visible(finding.rule),
@@ -59,7 +66,7 @@ def _finding(finding: Finding, t: Speech) -> FindingView:
         certainty=f"{sure} ({units.percent(finding.confidence)}), {t(word(STATUS, finding.status))}",
         score=units.number(round(finding.score)),
         when=when(finding.step, finding.phase, t),
-        headline=visible(t(finding.headline), 300),
+        decides=decides,
         summary=t(finding.summary),
         explanation=t(finding.explanation),
         remedy=tuple(t(line) for line in finding.remedy),

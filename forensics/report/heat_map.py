@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import NullLocator
 
 from forensics.report import units
 from forensics.report.alternatives import describe_heat_map
 from forensics.report.series import HEAT_LEVELS, HeatMap
-from forensics.report.sheet import FONT, NARROW, WIDE, Sheet, common_path, picture, shortened
+from forensics.report.sheet import FONT, NARROW, WIDE, Sheet, boxes, common_path, picture, shape, shortened
 from forensics.report.speech import Speech
 from forensics.report.svg import PALETTE
 
@@ -59,17 +58,12 @@ def heat_map(data: HeatMap, fatal: int | None, t: Speech, prefix: str, *, wide: 
 
 def _cells(axes: Any, mask: npt.NDArray[np.bool_], level: int) -> None:
     """All cells of one level as one path; neighbours in a row are one rectangle."""
-    corners: list[tuple[float, float]] = []
+    corners: list[tuple[float, float, float, float]] = []
     for row, cells in enumerate(mask):
         edges = np.flatnonzero(np.diff(np.concatenate(([0], cells.astype(np.int8), [0]))))
-        for start, end in edges.reshape(-1, 2):
-            corners += [(start, row), (end, row), (end, row + 0.9), (start, row + 0.9), (start, row)]
-    if not corners:
-        return
-    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * (len(corners) // 5)
-    role = {-1: "zero", -2: "bad", -3: "bad"}.get(level, f"heat{level}")
-    axes.add_patch(PathPatch(Path(corners, codes), facecolor=PALETTE[role], edgecolor="none"))
-    if level >= -1:
+        corners += [(start, row, end, row + 0.9) for start, end in edges.reshape(-1, 2)]
+    boxes(axes, corners, {-1: "zero", -2: "bad", -3: "bad"}.get(level, f"heat{level}"))
+    if level >= -1 or not corners:
         return
     crosses: list[tuple[float, float]] = []
     for row, column in np.argwhere(mask)[:_CROSSES]:
@@ -77,7 +71,7 @@ def _cells(axes: Any, mask: npt.NDArray[np.bool_], level: int) -> None:
         if level == -2:
             crosses += [(column + 0.75, row + 0.25), (column + 0.25, row + 0.65)]
     stroke = Path(crosses, [Path.MOVETO, Path.LINETO] * (len(crosses) // 2))
-    axes.add_patch(PathPatch(stroke, facecolor="none", edgecolor=PALETTE["paper"], linewidth=1.2))
+    shape(axes, stroke, facecolor="none", edgecolor=PALETTE["paper"], linewidth=1.2)
 
 
 def _legend(sheet: Sheet, data: HeatMap, left: float, top: float, box: float) -> None:

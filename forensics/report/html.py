@@ -87,12 +87,13 @@ def draw(diagnosis: Diagnosis, case: Case, t: Speech) -> Pictures:
     warning = diagnosis.lead_time.step if diagnosis.lead_time else None
     easel = _Easel(t)
     room = easel.both("headroom", lambda: series.headroom(case, break_row(case)), charts.headroom)
-    first = easel.one("first", lambda: series.trajectory(case, series.CLOSE_UP, warning), charts.trajectory, panels=2)
-    whole = len(case.steps) > series.CLOSE_UP
+    long = len(case.steps) > 1.5 * series.CLOSE_UP
+    last = series.CLOSE_UP if long else None
+    first = easel.one("first", lambda: series.trajectory(case, last, warning), charts.trajectory, panels=2)
     return Pictures(
         first=first or (room[1] if room else Markup()),
-        close_up=easel.both("close", lambda: series.trajectory(case, series.CLOSE_UP, warning), charts.trajectory),
-        whole=easel.both("whole", lambda: series.trajectory(case, None, warning), charts.trajectory) if whole else None,
+        close_up=easel.both("close", lambda: series.trajectory(case, last, warning), charts.trajectory),
+        whole=easel.both("whole", lambda: series.trajectory(case, None, warning), charts.trajectory) if long else None,
         heat_map=easel.both("heat", lambda: series.heat_map(case), heat_map.heat_map, fatal=case.fatal_step),
         headroom=room if first else None,
         problems=tuple(dict.fromkeys(easel.problems)),

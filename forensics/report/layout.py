@@ -6,6 +6,9 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 WIDTH = 80
+# However far something is indented, a wide character must still fit.
+NARROWEST = 8
+LABEL = 28
 
 
 def width(text: str) -> int:
@@ -21,6 +24,7 @@ def _width(letter: str) -> int:
 
 def wrap(text: str, columns: int) -> list[str]:
     """Lines of at most `columns` columns, broken at spaces, between wide characters, or where nothing else helps."""
+    columns = max(columns, NARROWEST)
     lines: list[str] = []
     line, used = "", 0
     for piece in _pieces(text):
@@ -56,7 +60,7 @@ def _fitting(text: str, columns: int) -> int:
     for at, letter in enumerate(text):
         used += _width(letter)
         if used > columns:
-            return max(1, at)
+            return at
     return len(text)
 
 
@@ -78,9 +82,10 @@ def block(text: str, indent: str, first: str | None = None, columns: int = WIDTH
 
 def pairs(items: Sequence[tuple[str, str]], indent: str = "  ", columns: int = WIDTH) -> list[str]:
     """Labels and values in two columns; long values wrap in theirs."""
-    size = max((width(label) for label, _ in items), default=0)
+    size = max((width(fit(label, LABEL)) for label, _ in items), default=0)
     lines: list[str] = []
-    for label, value in items:
+    for name, value in items:
+        label = fit(name, LABEL)
         first = f"{indent}{padded(label, size)}  "
         lines += block(value, " " * width(first), first, columns)
     return lines

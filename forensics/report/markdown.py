@@ -14,7 +14,7 @@ from forensics.report.view import build
 # GitHub refuses a body of more than 65,536 characters.
 MAX_CHARACTERS = 60_000
 ROWS_SHOWN = 20
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>|!~^$+\-])")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~$])")
 # A comment between two characters keeps GitHub from making a link of them, and is not shown.
 _SPLIT = "<!-- -->"
 _AUTOLINK = re.compile(r"@|#|://|\bwww\.|\bGH\\?-", re.IGNORECASE)
@@ -43,7 +43,7 @@ def render_view(view: ReportView, t: Speech) -> str:
 def _sections(view: ReportView, t: Speech) -> list[str]:
     verdict = view.verdict
     sections = [
-        f"## {escape(verdict.headline)}",
+        f"## {prose(verdict.headline)}",
         f"{code(verdict.cause)}: {escape(verdict.meaning)}",
         f"**{escape(verdict.confidence)}, {verdict.percent}** ({escape(verdict.status_word)}: "
         f"{escape(verdict.status_meaning)})",
@@ -55,7 +55,7 @@ def _sections(view: ReportView, t: Speech) -> list[str]:
         sections.append(escape(verdict.lead))
     if verdict.todo:
         sections.append(
-            _headed(t("What to do"), "\n".join(f"{n}. {escape(text)}" for n, text in enumerate(verdict.todo, 1)))
+            _headed(t("What to do"), "\n".join(f"{n}. {prose(text)}" for n, text in enumerate(verdict.todo, 1)))
         )
     if not view.completeness.complete:
         sections.append(
@@ -63,7 +63,7 @@ def _sections(view: ReportView, t: Speech) -> list[str]:
         )
     if view.chain:
         links = [
-            f"1. {escape(link.role_word)}{', ' if link.when else ''}{escape(link.when)}: {escape(link.summary)}"
+            f"1. {escape(link.role_word)}{', ' if link.when else ''}{escape(link.when)}: {prose(link.summary)}"
             for link in view.chain
         ]
         sections.append(_headed(t("How it came about"), "\n".join(links)))
@@ -72,9 +72,8 @@ def _sections(view: ReportView, t: Speech) -> list[str]:
         tables = "\n\n".join(_table(table) for table in view.origin.tables)
         sections.append(_headed(t("Where it began"), f"{escape(view.origin.sentence)}\n{notes}\n\n{tables}".strip()))
     for error in view.exceptions:
-        sections.append(
-            _headed(t("The exception"), f"{code(error.type)}\n\n{fenced(error.message)}\n\n{_table(error.frames)}")
-        )
+        body = f"{code(error.type)}\n\n{fenced(error.message)}\n\n{_table(error.frames)}"
+        sections.append(_headed(t("The exception"), body))
     sections += [_table(table) for table in (view.trajectory, view.gradients, view.batch) if table]
     sections += [_finding(view, number, t) for number in range(len(view.findings))]
     if view.ranks:
@@ -88,7 +87,8 @@ def _sections(view: ReportView, t: Speech) -> list[str]:
 
 def _finding(view: ReportView, number: int, t: Speech) -> str:
     finding = view.findings[number]
-    text = f"{escape(finding.severity_word)}, {escape(finding.certainty)}. {escape(finding.summary)} {escape(finding.explanation)}"
+    sure = f"{finding.severity_word}, {finding.certainty}."
+    text = prose(f"{sure} {finding.summary} {finding.explanation}")
     table = f"\n\n{_table(finding.evidence)}" if finding.evidence else ""
     return _headed(t("Finding: {rule}", rule=finding.rule), text + table)
 
@@ -135,11 +135,26 @@ def _cell(cell: Cell, column: Column) -> str:
 
 def escape(text: str) -> str:
     """Text that Markdown shows as it is, on one line."""
-    plain = " ".join(text.split())
-    shown = _SPECIAL.sub(r"\\\1", plain.replace("&", "&amp;")).replace("\\<", "&lt;").replace("\\>", "&gt;")
-    split = _AUTOLINK.sub(lambda match: match[0][0] + _SPLIT + match[0][1:], shown)
-    # A leading number with a dot would begin a list.
-    return re.sub(r"^(\d+)([.)])", r"\1\\\2", split)
+    return _begun(_escaped(" ".join(text.split())))
+
+
+def _escaped(text: str) -> str:
+    shown = _SPECIAL.sub(r"\\\1", text.replace("&", "&amp;")).replace("\\<", "&lt;").replace("\\>", "&gt;")
+    return _AUTOLINK.sub(lambda match: match[0][0] + _SPLIT + match[0][1:], shown)
+
+
+def _begun(text: str) -> str:
+    """At the beginning of a line, "1. " and "- " would make a list, and "=" a headline of the line before."""
+    return re.sub(r"^(\d*)([.)+=-])(?=\s|$|[=-])", r"\1\\\2", text)
+
+
+def prose(text: str) -> str:
+    """A sentence that may hold code between backticks."""
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0:
+        return escape(text)
+    shown = [code(piece) if at % 2 else _escaped(piece) for at, piece in enumerate(pieces)]
+    return _begun("".join(shown).strip())
 
 
 def code(text: str) -> str:

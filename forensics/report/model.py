@@ -110,7 +110,7 @@ class FindingView:
     certainty: str
     score: str
     when: str
-    headline: str
+    decides: bool
     summary: str
     explanation: str
     remedy: tuple[str, ...]

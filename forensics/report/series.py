@@ -91,6 +91,8 @@ def trajectory(case: Case, last: int | None = None, warning: int | None = None) 
     shown = steps[order]
     panels = []
     for name, wants_log in (("loss", None), ("grad_norm", True), ("learning_rate", None), ("loss_scale", None)):
+        if name == "loss" and not case.has("loss"):
+            continue
         panel = _panel(name, shown, case.series(name)[order], wants_log)
         if panel is not None:
             panels.append(panel)
@@ -154,7 +156,7 @@ def heat_map(case: Case, last: int = CLOSE_UP) -> HeatMap | None:
     rows = np.sort(np.argsort(-_interest(norms), kind="stable")[:HEAT_ROWS])
     shown = norms[:, rows].T
     positive = shown[np.isfinite(shown) & (shown > 0)]
-    low, high = np.log10(np.quantile(positive, (0.02, 0.98))) if len(positive) else (0.0, 1.0)
+    low, high = np.quantile(np.log10(positive), (0.02, 0.98)) if len(positive) else (0.0, 1.0)
     edges = np.linspace(low, max(high, low + 0.5), HEAT_LEVELS + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         levels = np.digitize(np.nan_to_num(np.log10(shown)), edges[1:-1])

@@ -11,7 +11,7 @@ from forensics.analysis.finding import Source
 from forensics.report.model import CodeLine, Quote
 from forensics.report.speech import visible, visible_lines
 
-CONTEXT_LINES = 5
+CONTEXT_LINES = 4
 MAX_SOURCES = 1000
 
 
@@ -47,6 +47,9 @@ def context(item: dict[str, Any]) -> tuple[CodeLine, ...]:
     if not any(line.here for line in found):
         found = [CodeLine(here, _code(item["code"]), True)] if here is not None and item.get("code") else []
     found.sort(key=lambda line: line.number)
+    for end in (0, -1):
+        while found and not found[end].text and not found[end].here:
+            del found[end]
     indent = min((len(line.text) - len(line.text.lstrip()) for line in found if line.text), default=0)
     return tuple(CodeLine(line.number, line.text[indent:], line.here) for line in found)
 

@@ -14,7 +14,6 @@ from forensics.errors import ConfigurationError, printable
 
 # language → catalogue. English is what the templates themselves say.
 CATALOGUES: dict[str, Mapping[str, str]] = {"en": {}}
-LANGUAGES = ("en", "zh")
 MAX_SENTENCE = 800
 
 

@@ -74,7 +74,7 @@ def _frame_quote(frame: dict[str, Any]) -> Quote | None:
 def environment(bundle: Bundle, t: Speech) -> tuple[Group, ...]:
     """The environment, the model and the dataset as lists of facts."""
     facts = bundle.facts("environment")
-    groups = [_group(t(name), facts[key], t, folded) for key, name, folded in _PARTS if facts.get(key)]
+    groups = [_group(t(name), _worded(key, facts[key]), t, folded) for key, name, folded in _PARTS if facts.get(key)]
     known = {key for key, _, _ in _PARTS} | {"source"}
     others = {key: value for key, value in facts.items() if key not in known}
     for name, value in ((t("Other"), others), (t("Model"), _model(bundle)), (t("Dataset"), bundle.facts("dataset"))):
@@ -86,6 +86,11 @@ def environment(bundle: Bundle, t: Speech) -> tuple[Group, ...]:
     return tuple(groups)
 
 
+def _worded(key: str, value: Any) -> Any:
+    """A command as it is typed; anything else as it is."""
+    return " ".join(visible(word) for word in value[:200]) if key == "command" and isinstance(value, list) else value
+
+
 def _model(bundle: Bundle) -> dict[str, Any]:
     return {key: value for key, value in bundle.facts("model").items() if key != "cells"}
 
@@ -94,6 +99,7 @@ def _group(name: str, value: Any, t: Speech, folded: bool) -> Group:
     facts: list[Fact] = []
     total = 0
     for key, text in flat(value):
+        key = key or name
         total += 1
         if len(facts) < FACTS_SHOWN:
             facts.append(Fact(visible(key, 160), visible(text, VALUE_LENGTH), kind="name"))

@@ -46,7 +46,7 @@ def last_steps(case: Case, t: Speech) -> Table | None:
     columns, cells = [Column(t("Step"), "number")], [[Cell(str(int(step)))] for step in steps[start:]]
     for name, label in labels:
         values = case.series(name)
-        if not np.any(~np.isnan(values)) and name != "loss":
+        if not np.any(~np.isnan(values)) and not (name == "loss" and case.has("loss")):
             continue
         columns.append(Column(label, "number"))
         for row, value in zip(cells, values[start:].tolist(), strict=True):

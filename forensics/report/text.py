@@ -47,7 +47,9 @@ def _facts(view: ReportView, t: Speech) -> list[tuple[str, str]]:
         (t("Cause"), f"{verdict.cause}: {verdict.meaning}"),
         (t("Confidence"), f"{verdict.confidence}, {verdict.percent} ({verdict.status_word}: {verdict.status_meaning})"),
     ]
-    return facts + [(fact.label, fact.value) for fact in verdict.facts]
+    return facts + [
+        (fact.label, f"{fact.value} ({fact.detail})" if fact.detail else fact.value) for fact in verdict.facts
+    ]
 
 
 def _quote(quote: Quote, t: Speech) -> list[str]:
@@ -62,7 +64,7 @@ def _quote(quote: Quote, t: Speech) -> list[str]:
 
 
 def _others(view: ReportView, t: Speech) -> list[str]:
-    others = [item for item in view.findings if item.summary and item.headline != view.verdict.headline]
+    others = [item for item in view.findings if not item.decides]
     size = max((width(item.severity_word) for item in others[:OTHERS_SHOWN]), default=0)
     lines: list[str] = []
     for item in others[:OTHERS_SHOWN]:

@@ -19,8 +19,8 @@ def number(value: Any, digits: int = 4) -> str:
         return NOTHING
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value) if abs(value) < 10**12 else f"{as_float(value):.{digits}g}"
+    if isinstance(value, int) and abs(value) < 10**12:
+        return str(value)
     if isinstance(value, str) and value not in ("nan", "inf", "-inf"):
         return visible(value)
     quantity = as_float(value)

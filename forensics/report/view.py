@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from typing import Any
 
 from forensics import __version__
-from forensics.analysis.evidence import Case, as_step
+from forensics.analysis.evidence import Case, as_step, mapping
 from forensics.analysis.finding import NOTHING_WRONG, Diagnosis, Finding
 from forensics.analysis.message import Message
 from forensics.bundle.reader import Bundle
@@ -52,13 +54,14 @@ def build(diagnosis: Diagnosis, bundle: Bundle, t: Speech) -> ReportView:
 
 def identity(diagnosis: Diagnosis) -> str:
     """Tells reports of one bundle from those of another: a digest of what names the bundle, wherever the file lies."""
-    subject = diagnosis.subject
-    parts = (
-        subject.run,
-        subject.rank,
-        subject.world_size,
-        *(subject.trigger.get(key) for key in ("kind", "step", "time")),
-    )
+    return identity_of(diagnosis.to_dict()["bundle"])
+
+
+def identity_of(subject: Mapping[str, Any]) -> str:
+    """The same, from the contract's JSON object for a bundle."""
+    trigger = mapping(subject.get("trigger"))
+    parts = [subject.get(key) for key in ("run", "rank", "world_size")]
+    parts += [trigger.get(key) for key in ("kind", "step", "time")]
     return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "replace")).hexdigest()[:16]
 
 
@@ -75,7 +78,7 @@ def _rank(diagnosis: Diagnosis, t: Speech) -> str:
 
 def _verdict(diagnosis: Diagnosis, case: Case, t: Speech) -> VerdictView:
     verdict = diagnosis.verdict
-    finding = decisive(diagnosis)
+    finding = findings.decisive(diagnosis)
     return VerdictView(
         cause=visible(verdict.cause, 80),
         meaning=findings.meaning(verdict.cause, t),
@@ -91,12 +94,6 @@ def _verdict(diagnosis: Diagnosis, case: Case, t: Speech) -> VerdictView:
         todo=_todo(diagnosis, finding, t),
         lead=findings.lead(diagnosis.lead_time, t),
     )
-
-
-def decisive(diagnosis: Diagnosis) -> Finding | None:
-    """The finding that the verdict comes from."""
-    same = [item for item in diagnosis.findings if item.cause == diagnosis.verdict.cause]
-    return next((item for item in same if item.headline == diagnosis.verdict.headline), same[0] if same else None)
 
 
 def _tone(diagnosis: Diagnosis, finding: Finding | None) -> Tone:
@@ -139,10 +136,10 @@ def _todo(diagnosis: Diagnosis, finding: Finding | None, t: Speech) -> tuple[str
     if finding is not None and finding.remedy:
         return tuple(t(line) for line in finding.remedy)
     if diagnosis.verdict.cause == "insufficient-data":
-        return (t("Let the recorder see more: the list of rules below says what each one lacked."),)
+        return (t("Let the recorder see more: the list of rules in the report says what each one lacked."),)
     if diagnosis.verdict.cause == "unknown":
         return (
-            t("Read the evidence below; the trajectories and the last steps come first."),
+            t("Read the evidence in the report; the trajectories and the last steps come first."),
             t("Look at the rules that could not look: what they lacked may be worth recording."),
         )
     return ()

@@ -117,7 +117,7 @@ CELLS = {
     "LogOfZero": ("forward", "LogOfZero", ""),
     "ExpOverflow": ("forward", "ExpOverflow", ""),
     "Nested": ("forward", "Logarithm", "inner.1"),
-    }
+}
 
 
 @pytest.mark.parametrize("name", CELLS)

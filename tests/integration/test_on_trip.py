@@ -97,7 +97,7 @@ def test_skip_goes_on_with_the_next_batch(mode: str, scratch: Path) -> None:
 
 def test_eight_skips_in_a_row_raise(mode: str, scratch: Path) -> None:
     recorder = FlightRecorder(scratch / "run", on_trip="skip")
-    with pytest.raises(TrainingTripped, match="step 9 .* after 8 skips in a row"):
+    with pytest.raises(TrainingTripped, match=r"step 9 .* after 8 skips in a row"):
         _trained(tuple(range(2, 13)), [recorder])
     assert len(recorder.bundles) == 3
 

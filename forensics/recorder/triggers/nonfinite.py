@@ -18,9 +18,14 @@ def check(reading: Reading) -> Trip | None:
     if reading.loss_known and not math.isfinite(reading.loss):
         kind = "nan-loss" if math.isnan(reading.loss) else "inf-loss"
         return Trip(kind, f"the loss is {_word(reading.loss)}", poisoned=True)
-    if reading.pulse is not None and reading.pulse.nonfinite:
+    if reading.pulse is not None and reading.pulse.broken is not None:
+        ago = reading.pulse.broken
+        if ago:
+            return Trip("nonfinite-gradient", f"gradients were NaN or Inf {ago} steps before", poisoned=True, steps_ago=ago)
         loss = f" while the loss is {reading.loss:.6g}" if reading.loss_known else ""
-        return Trip("nonfinite-gradient", f"{reading.pulse.nonfinite} gradient elements are NaN or Inf{loss}", poisoned=True)
+        return Trip(
+            "nonfinite-gradient", f"{reading.pulse.nonfinite} gradient elements are NaN or Inf{loss}", poisoned=True
+        )
     return None
 
 

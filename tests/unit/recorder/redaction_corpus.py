@@ -6,18 +6,18 @@ Keys of well-known shapes are put together from halves, so that scanners of sour
 from __future__ import annotations
 
 HEX40 = "3f9c1d0ab27e45d6c8f1a2b3c4d5e6f708192a3b"
-KEY = "q7Zx" "9LmV2pTnR4kW8sYdB3fH"
-B64 = "pX9vQ2mT7kLw4RzYc1Nf" "8JbHs5Ud+Ge3Ka0/MtViXqB="
-JWT = "eyJhbGciOiJIUzI1NiJ9" ".eyJzdWIiOiIxMjM0NTY3ODkwIn0" ".dQw4w9WgXcQ_r2nS7kVb1"
+KEY = "q7Zx9LmV2pTnR4kW8sYdB3fH"
+B64 = "pX9vQ2mT7kLw4RzYc1Nf8JbHs5Ud+Ge3Ka0/MtViXqB="
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dQw4w9WgXcQ_r2nS7kVb1"
 PEM_BODY = "MIIEowIBAAKCAQEA7vXr\nPq1ZsT9bKc3mYw\n"
-PEM = "-----BEGIN RSA PRIVATE" f" KEY-----\n{PEM_BODY}-----END RSA PRIVATE KEY-----"
+PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{PEM_BODY}-----END RSA PRIVATE KEY-----"
 
 # (the text, what must not be left of it)
 SECRET: list[tuple[str, str]] = [
     # variables and options
     ("export HF_TOKEN=abc123def", "abc123def"),
     ("WANDB_API_KEY=" + HEX40, HEX40),
-    ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCY" "EXAMPLEKEY", "wJalrXUtnFEMI"),
+    ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalrXUtnFEMI"),
     ("AWS_SESSION_TOKEN=FwoGZXIvYXdzEBYaDH", "FwoGZXIvYXdzEBYaDH"),
     ("MYSQL_ROOT_PASSWORD=hunter2 MYSQL_DATABASE=train", "hunter2"),
     ("PGPASSWORD=letmein psql -h db", "letmein"),
@@ -99,27 +99,27 @@ SECRET: list[tuple[str, str]] = [
     ("https://obs.host/o?AccessKeyId=HST3ABCDEF12345&Expires=1", "HST3ABCDEF12345"),
     ("https://host/cb?secret=s&next=/", "secret=s&"),
     # well-known shapes, with nothing around that says so
-    ("key id AKIA" "IOSFODNN7EXAMPLE used", "IOSFODNN7EXAMPLE"),
-    ("found gh" "p_16C7e42F292c6912E7710c838347Ae178B4a in log", "16C7e42F292c"),
-    ("github_" "pat_11ABCDEFG0abcdefghijkl_mnopqrstuv", "11ABCDEFG0"),
-    ("glpat" "-abcDEF1234567890_xyz", "abcDEF1234567890"),
-    ("used sk" "-proj-abcDEF1234567890ghijkl now", "abcDEF1234567890"),
-    ("sk" "-ant-api03-abcDEF123456-7890", "abcDEF123456"),
-    ("sk" "_live_4eC39HqLyjWDarjtT1zdp7dc", "4eC39HqLyjWD"),
-    ("xox" "b-123456789012-abcdefABCDEF", "123456789012"),
-    ("hf_" "abcdEFGHijklMNOPqrstUVWXyzabCDEFgh", "abcdEFGHijkl"),
-    ("AIza" "SyA1234567890abcdefghijklmnopqrstuv", "SyA1234567890"),
-    ("npm_" "abcdefghijklmnopqrstuvwxyz0123456789", "abcdefghijklmnop"),
-    ("LTAI" "5tAbCdEfGhIjKlMnOpQr", "5tAbCdEfGh"),
-    ("ms-" "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9", "0a1b2c3d"),
-    ("https://hooks." "slack.com/services/T00/B00/XXXXabcd1234", "XXXXabcd1234"),
+    ("key id AKIAIOSFODNN7EXAMPLE used", "IOSFODNN7EXAMPLE"),
+    ("found ghp_16C7e42F292c6912E7710c838347Ae178B4a in log", "16C7e42F292c"),
+    ("github_pat_11ABCDEFG0abcdefghijkl_mnopqrstuv", "11ABCDEFG0"),
+    ("glpat-abcDEF1234567890_xyz", "abcDEF1234567890"),
+    ("used sk-proj-abcDEF1234567890ghijkl now", "abcDEF1234567890"),
+    ("sk-ant-api03-abcDEF123456-7890", "abcDEF123456"),
+    ("sk_live_4eC39HqLyjWDarjtT1zdp7dc", "4eC39HqLyjWD"),
+    ("xoxb-123456789012-abcdefABCDEF", "123456789012"),
+    ("hf_abcdEFGHijklMNOPqrstUVWXyzabCDEFgh", "abcdEFGHijkl"),
+    ("AIzaSyA1234567890abcdefghijklmnopqrstuv", "SyA1234567890"),
+    ("npm_abcdefghijklmnopqrstuvwxyz0123456789", "abcdefghijklmnop"),
+    ("LTAI5tAbCdEfGhIjKlMnOpQr", "5tAbCdEfGh"),
+    ("ms-0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9", "0a1b2c3d"),
+    ("https://hooks.slack.com/services/T00/B00/XXXXabcd1234", "XXXXabcd1234"),
     (f"jwt was {JWT}.", "eyJzdWIi"),
     (f"got {PEM} from vault", "MIIEowIBAAKC"),
     ("key: " + PEM.replace("\n", "\\n"), "MIIEowIBAAKC"),
-    ("-----BEGIN OPENSSH PRIVATE" " KEY-----\nb3BlbnNzaC1rZXk", "b3BlbnNzaC1rZXk"),
-    ("Bearer " "abcDEF123456_-xyz", "abcDEF123456"),
-    ("SG." "abcdefghijklmnop1234.ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", "ABCDEFGHIJKLMNOPQRSTUV"),
-    ("bot 123456789:" "AAabcdefghijklmnopqrstuvwxyz0123456", "AAabcdefghij"),
+    ("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk", "b3BlbnNzaC1rZXk"),
+    ("Bearer abcDEF123456_-xyz", "abcDEF123456"),
+    ("SG.abcdefghijklmnop1234.ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", "ABCDEFGHIJKLMNOPQRSTUV"),
+    ("bot 123456789:AAabcdefghijklmnopqrstuvwxyz0123456", "AAabcdefghij"),
     # random strings
     (f"wrong value {KEY} given", KEY),
     (f"id={KEY}", KEY),

@@ -9,7 +9,7 @@ import pytest
 from forensics.recorder.reading import Pulse, Reading
 from forensics.recorder.triggers import nonfinite
 
-SOUND, BROKEN = Pulse(1.0, 0, 5), Pulse(math.nan, 3, 5)
+SOUND, BROKEN = Pulse(1.0, 0, 5), Pulse(math.nan, 3, 5, broken=0)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,13 @@ SOUND, BROKEN = Pulse(1.0, 0, 5), Pulse(math.nan, 3, 5)
 )
 def test_when_it_fires(reading: Reading, kind: str | None) -> None:
     trip = nonfinite.check(reading)
+    assert (trip.steps_ago if trip else 0) == 0
     assert (trip.kind if trip else None) == kind
     if trip is not None:
         assert trip.poisoned
+
+
+def test_a_break_inside_a_sink() -> None:
+    trip = nonfinite.check(Reading(100, 1, 0.5, True, pulse=Pulse(1.0, 0, 100, broken=7)))
+    assert trip is not None
+    assert (trip.kind, trip.steps_ago) == ("nonfinite-gradient", 7)

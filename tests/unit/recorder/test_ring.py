@@ -152,7 +152,9 @@ SAMPLE = _sample()
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, len(SAMPLE) - 1), st.integers(0, 255)), max_size=20), st.integers(0, len(SAMPLE)))
+@given(
+    st.lists(st.tuples(st.integers(0, len(SAMPLE) - 1), st.integers(0, 255)), max_size=20), st.integers(0, len(SAMPLE))
+)
 def test_damage_gives_content_or_one_error(changes: list[tuple[int, int]], length: int) -> None:
     data = bytearray(SAMPLE)
     for at, value in changes:

@@ -33,11 +33,9 @@ HEADER = Header(
 )
 FATAL = 1042
 FILE = "/home/user/project/train.py"
-PARAMETERS = tuple(
-    f"backbone.layers.{layer}.{kind}"
-    for layer in range(6)
-    for kind in ("attention.qkv.weight", "attention.proj.weight", "mlp.fc1.weight", "mlp.fc2.weight")
-) + ("head.weight", "head.bias")
+KINDS = ("attention.qkv.weight", "attention.proj.weight", "mlp.fc1.weight", "mlp.fc2.weight")
+LAYERS = tuple(f"backbone.layers.{layer}.{kind}" for layer in range(6) for kind in KINDS)
+PARAMETERS = (*LAYERS, "head.weight", "head.bias")
 
 
 def scalars(count: int = 400) -> dict[str, Any]:
@@ -109,7 +107,9 @@ def content() -> dict[str, Part]:
                 "held_back": True,
             }
         ),
-        "scalars": Part({"capacity": 4096, "user": ["accuracy"]}, {"": {**table, "accuracy": np.linspace(0.1, 0.8, 400)}}),
+        "scalars": Part(
+            {"capacity": 4096, "user": ["accuracy"]}, {"": {**table, "accuracy": np.linspace(0.1, 0.8, 400)}}
+        ),
         "gradients": Part(
             {"source": "before the optimizer", "capacity": 128},
             {
@@ -146,7 +146,9 @@ def content() -> dict[str, Part]:
                 ],
             }
         ),
-        "model": Part({"class": "Network", "optimizer": {"class": "Adam", "learning_rate": 0.001}, "cells": [], "elements": 12345}),
+        "model": Part(
+            {"class": "Network", "optimizer": {"class": "Adam", "learning_rate": 0.001}, "cells": [], "elements": 12345}
+        ),
         "statistics": Part(None, {"weights": statistics(*((name, "float32", "64,64") for name in PARAMETERS))}),
         "autopsy": Part(
             {
@@ -235,7 +237,9 @@ def finding(**changes: Any) -> Finding:
         step=FATAL,
         phase="loss",
         headline=t("{op} in {layer} received {zeros} zeros", op="Log", layer="loss_fn", zeros=3),
-        summary=t("Log received a smallest input of {low}; its output has {count} infinite elements.", low=0.0, count=3),
+        summary=t(
+            "Log received a smallest input of {low}; its output has {count} infinite elements.", low=0.0, count=3
+        ),
         explanation=t("The logarithm of zero is minus infinity, and its derivative is infinite as well."),
         remedy=(
             t("Take the logarithm of the softmax in one step: {call}.", call="ops.log_softmax(logits)"),
@@ -304,7 +308,10 @@ def diagnosis(**changes: Any) -> Diagnosis:
 
 
 # What a bundle must not be able to do: markup, scripts, terminal escapes, Markdown, text direction, endless names.
-HOSTILE = "</style><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\x07\u202eevil`|*@user #1 {{7*7}} $x^2$ " + "A" * 5000
+HOSTILE = (
+    "</style><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\x07\u202eevil`|*@user #1 {{7*7}} $x^2$ "
+    + "A" * 5000
+)
 
 
 def hostile_content() -> dict[str, Part]:
@@ -338,13 +345,18 @@ def hostile_content() -> dict[str, Part]:
                     {
                         "type": HOSTILE,
                         "message": HOSTILE + "\n" + HOSTILE,
-                        "frames": [{"file": HOSTILE, "line": 3, "code": HOSTILE, "own": True, "context": [[3, HOSTILE]]}, 7],
+                        "frames": [
+                            {"file": HOSTILE, "line": 3, "code": HOSTILE, "own": True, "context": [[3, HOSTILE]]},
+                            7,
+                        ],
                     },
                     "no object",
                 ]
             }
         ),
-        "environment": Part({"versions": HOSTILE, "packages": [HOSTILE] * 100, HOSTILE: {HOSTILE: [HOSTILE]}, "source": 5}),
+        "environment": Part(
+            {"versions": HOSTILE, "packages": [HOSTILE] * 100, HOSTILE: {HOSTILE: [HOSTILE]}, "source": 5}
+        ),
         "model": Part({"class": {"a": {"b": {"c": {"d": {"e": 1}}}}}}),
         "autopsy": Part(
             {
@@ -380,7 +392,9 @@ def hostile_diagnosis() -> Diagnosis:
         origin=None,
     )
     return diagnosis(
-        subject=Subject(HOSTILE, HOSTILE, 0, 1, False, (HOSTILE,), {"kind": HOSTILE, "time": HOSTILE, "message": HOSTILE}),
+        subject=Subject(
+            HOSTILE, HOSTILE, 0, 1, False, (HOSTILE,), {"kind": HOSTILE, "time": HOSTILE, "message": HOSTILE}
+        ),
         verdict=Verdict("log-of-nonpositive", 0.97, "established", FATAL, bad.headline),
         origin=Origin("loss", FATAL, HOSTILE, HOSTILE, HOSTILE, Source(HOSTILE, 3, HOSTILE)),
         findings=(bad,) * 60,

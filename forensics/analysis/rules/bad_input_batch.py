@@ -1,0 +1,177 @@
+"""The rule that looks at the fatal batch itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from forensics.analysis.batch_columns import (
+    bad_count,
+    constant_columns,
+    extreme_samples,
+    float_columns,
+    largest,
+    nonfinite_columns,
+)
+from forensics.analysis.evidence import Case, Row, mapping
+from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet, Severity, Status
+from forensics.analysis.message import Message, figure, t
+from forensics.analysis.rule import Limit, Rule, score
+
+_REMEDY = (
+    t(
+        "Look at the named samples: the bundle holds the batch (msforensics inspect), and their place in the data set "
+        "is step × batch size."
+    ),
+    t("Filter them out in the pipeline: dataset.filter(lambda x: np.isfinite(x).all(), ['x']), and repair the source."),
+    t("Standardise the inputs; a statistic over a constant or empty sample gives 0 / 0."),
+    t("To confirm, replay the step without these samples: the loss stays finite."),
+)
+
+
+class BadInputBatch(Rule):
+    """The batch that was trained on holds values that no network can digest.
+
+    Symptom:
+        The loss jumps or turns NaN at one step, out of a quiet history, and again at the same place of each epoch.
+    Why:
+        One NaN in one sample reaches every weight by way of the gradients. A sample thousands of times larger than its
+        neighbours (a missing normalisation, a unit error, a damaged file) does the same by magnitude, and a constant
+        input (an empty image) has a deviation of zero. Labels and masks may well be constant; they are left alone.
+        Only the fatal batch is recorded, so that magnitudes are compared within it.
+    What to do:
+        Look at the named samples and keep them out, then train on.
+    """
+
+    inputs = ("batch",)
+    causes = ("bad-input-batch",)
+    limits: ClassVar[Mapping[str, Limit]] = {
+        "ratio": Limit(100, 1000, "×", "own: a sample's largest element over the median sample's"),
+        "magnitude": Limit(1e4, 1e6, "1", "own: standardised inputs stay below 100, pixel values below 256"),
+    }
+
+    def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
+        if columns := nonfinite_columns(case):
+            return _nonfinite(case, columns)
+        wrong = case.trigger_kind not in ("manual", "exception", "hang", "signal", "killed")
+        ratio, name, samples = extreme_samples(case)
+        if ratio >= limits["ratio"].warning:
+            detail = t(
+                "samples {samples} of column {name} are {ratio} times larger than the others",
+                samples=_listed(samples),
+                name=name,
+                ratio=figure(ratio),
+            )
+            grave: Severity = "critical" if wrong else "warning"
+            return _finding(
+                case,
+                name,
+                detail,
+                grave,
+                score(ratio, limits["ratio"]),
+                "supported",
+                0.8,
+                Evidence(
+                    "/batch/tensors",
+                    case.fatal_step,
+                    ratio,
+                    limits["ratio"].warning,
+                    t("largest element of a sample over the median sample's"),
+                ),
+            )
+        peak, widest = largest(float_columns(case))
+        if peak >= limits["magnitude"].info:
+            points = score(peak, limits["magnitude"])
+            detail = t("column {name} reaches {peak}", name=widest, peak=figure(peak))
+            grave = "info" if points < 75 else "critical" if wrong else "info"
+            return _finding(
+                case,
+                widest,
+                detail,
+                grave,
+                points,
+                "supported",
+                0.6,
+                Evidence(
+                    "/batch/statistics/max", case.fatal_step, peak, limits["magnitude"].warning, t("largest magnitude")
+                ),
+            )
+        if wrong and (constants := constant_columns(case)):
+            row = constants[0]
+            detail = t("every element of column {name} is {value}", name=_name(row), value=figure(float(row["min"])))
+            return _finding(
+                case,
+                _name(row),
+                detail,
+                "warning",
+                76.0,
+                "supported",
+                0.5,
+                Evidence("/batch/statistics/std", case.fatal_step, 0.0, None, t("standard deviation")),
+            )
+        return Quiet(
+            peak if math.isfinite(peak) else None, limits["magnitude"].warning, t("largest magnitude in the batch")
+        )
+
+
+def _nonfinite(case: Case, columns: Sequence[Row]) -> Finding:
+    row = columns[0]
+    known = mapping(case.bundle.facts("batch").get("bad_samples")).get(_name(row))
+    samples = [item for item in known if isinstance(item, int)] if isinstance(known, list) else []
+    kinds = [
+        kind
+        for kind, names in (("NaN", ("nan",)), ("Inf", ("pos_inf", "neg_inf")))
+        if any(row.get(name) for name in names)
+    ]
+    count, kind = bad_count(row), " / ".join(kinds)
+    detail = t("column {name} holds {count} {kind}", name=_name(row), count=count, kind=kind)
+    if samples:
+        detail = t(
+            "column {name} holds {count} {kind}, in samples {samples}",
+            name=_name(row),
+            count=count,
+            kind=kind,
+            samples=_listed(samples),
+        )
+    evidence = Evidence(
+        "/batch/statistics/nan", case.fatal_step, count, 0, t("elements of {name} that are not finite", name=_name(row))
+    )
+    return _finding(case, _name(row), detail, "critical", 97.0, "established", 0.97, evidence)
+
+
+def _finding(
+    case: Case,
+    column: str,
+    detail: Message,
+    severity: Severity,
+    points: float,
+    status: Status,
+    confidence: float,
+    evidence: Evidence,
+) -> Finding:
+    return Finding(
+        cause="bad-input-batch",
+        severity=severity,
+        score=points,
+        confidence=confidence,
+        role="initiating",
+        status=status,
+        step=case.fatal_step,
+        phase="input",
+        origin=Origin(phase="input", step=case.fatal_step, parameter=column),
+        headline=t("the batch itself is bad: {detail}", detail=detail),
+        summary=t("The batch of the fatal step: {detail}.", detail=detail),
+        explanation=t("What enters the network is wrong before any operator runs; all that follows follows from it."),
+        remedy=_REMEDY,
+        evidence=(evidence,),
+    )
+
+
+def _name(row: Row) -> str:
+    return str(row.get("name") or "?")[:200]
+
+
+def _listed(samples: Sequence[int]) -> str:
+    shown = ", ".join(map(str, samples[:8]))
+    return f"{shown} …" if len(samples) > 8 else shown

@@ -1,0 +1,167 @@
+"""What is done about a trip: write a bundle, go on, or end the run. One policy for every way of training."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from forensics.errors import TrainingTripped
+from forensics.recorder.dump import Dump
+from forensics.recorder.flight import Flight
+from forensics.recorder.guard import logger
+from forensics.recorder.reading import Reading, Trip
+from forensics.recorder.triggers import loss_scale_collapse, loss_spike, nonfinite
+
+SKIPS_IN_A_ROW = 8
+# After a bundle for a loss spike, so many steps pass before the next one may be written.
+SPIKE_PAUSE = 500
+
+
+class Response:
+    """Holds the bundles written so far, and answers trips as `on_trip` says.
+
+    Args:
+        flight: the run.
+        batch: gives the tensors of the current batch.
+    """
+
+    def __init__(self, flight: Flight, batch: Callable[[], Sequence[Any]]) -> None:
+        self.flight = flight
+        self.bundles: list[Path] = []
+        self.raised: BaseException | None = None
+        self._batch = batch
+        self._options = flight.options
+        self._skips = 0
+        self._ongoing = ""
+        self._spike = loss_spike.LossSpike()
+        self._collapse = loss_scale_collapse.LossScaleCollapse()
+        self._quiet_until = 0
+        self._writing = False
+        self._lock = threading.RLock()
+        # Called after each bundle, for signals that came while it was being written.
+        self.on_written: Callable[[], object] = lambda: None
+
+    @property
+    def holds(self) -> bool:
+        """Whether poisoned updates are kept from the weights."""
+        return self.flight.installed is not None and self.flight.installed.holds
+
+    @property
+    def writing(self) -> bool:
+        """Whether a bundle is being written at this moment (a signal may come in between)."""
+        return self._writing
+
+    def begin(self) -> None:
+        """A new run of steps: no fault is going on."""
+        self._skips, self._ongoing, self.raised = 0, "", None
+
+    def poisoned(self, reading: Reading) -> Trip | None:
+        """The trip by which a step's update must not reach the weights, if it is such a step."""
+        return self.flight.guard.run("nonfinite trigger", lambda: nonfinite.check(reading), None)
+
+    def judge(self, reading: Reading) -> None:
+        """Run the triggers on a step, and act. Raises TrainingTripped when the run is to end."""
+        trip = self.poisoned(reading)
+        collapse = self.flight.guard.run("collapse trigger", lambda: self._collapse.check(reading), None)
+        spike = self.flight.guard.run("spike trigger", lambda: self._spike.check(reading), None)
+        if trip is not None:
+            self._poisoned(trip)
+        elif collapse is not None:
+            self._collapsed(collapse)
+        else:
+            self._skips, self._ongoing = 0, ""
+            if spike is not None:
+                self._spiked(spike)
+
+    def _poisoned(self, trip: Trip) -> None:
+        if self._options.on_trip == "record":
+            if self._ongoing != trip.kind:
+                self.write(trip, held_back=False)
+            self._ongoing = trip.kind
+            return
+        path = self.write(trip, held_back=self.holds)
+        self._skips += 1
+        if self._options.on_trip == "skip" and self._skips < SKIPS_IN_A_ROW:
+            self.flight.note("skip", f"{trip.message}; the update was {'' if self.holds else 'not '}held back")
+            return
+        after = f" after {self._skips} skips in a row" if self._options.on_trip == "skip" else ""
+        self._end(trip, path, after)
+
+    def _collapsed(self, trip: Trip) -> None:
+        first = self._ongoing != trip.kind
+        self._ongoing = trip.kind
+        path = self.write(trip, held_back=True) if first else None
+        if self._options.on_trip == "raise":
+            self._end(trip, path, "")
+
+    def _spiked(self, trip: Trip) -> None:
+        # A spike often heals: it never ends the run, and leaves room for the bundle of what may follow.
+        room = len(self.bundles) < max(1, self._options.max_bundles - 1)
+        self.flight.note(trip.kind, trip.message)
+        if room and self.flight.step >= self._quiet_until:
+            self._quiet_until = self.flight.step + SPIKE_PAUSE
+            self.write(trip, held_back=False)
+
+    def _end(self, trip: Trip, path: Path | None, after: str) -> None:
+        flight = self.flight
+        trigger = self._facts(trip)
+        newest = path or (self.bundles[-1] if self.bundles else None)
+        where = f"step {trigger['step']} (epoch {flight.epoch})"
+        self.raised = TrainingTripped(f"{trip.message} at {where}{after}", bundle=newest, trigger=trigger)
+        raise self.raised
+
+    def _facts(self, trip: Trip) -> dict[str, Any]:
+        step = self.flight.step - trip.steps_ago
+        return {"kind": trip.kind, "step": step, "epoch": self.flight.epoch, "message": trip.message}
+
+    def write(
+        self,
+        trip: Trip,
+        *,
+        held_back: bool,
+        exception: BaseException | None = None,
+        device: bool = True,
+        threads: list[dict[str, Any]] | None = None,
+    ) -> Path | None:
+        """Write a bundle, unless there are `max_bundles` already. Returns its path, or None. Never raises.
+
+        `device` says whether anything may be read from the device (not while it hangs); `threads` are the stacks of a
+        hang. Called from the training's thread and from the watchdog's; a signal may come in between.
+        """
+        flight = self.flight
+        with self._lock:
+            flight.note("dump" if trip.kind == "manual" else "trip", trip.message)
+            path: Path | None = None
+            trigger = self._facts(trip)
+            if len(self.bundles) >= self._options.max_bundles:
+                flight.note("not-written", f"there are {len(self.bundles)} bundles already")
+                logger.warning("the flight recorder has written max_bundles=%d bundles; no more", len(self.bundles))
+            else:
+                self._writing = True
+                if flight.watchdog is not None and threads is None:
+                    flight.watchdog.pause(True)
+                try:
+                    dump = Dump(
+                        flight,
+                        trip,
+                        held_back=held_back,
+                        batch=self._batch,
+                        exception=exception,
+                        device=device,
+                        threads=threads,
+                    )
+                    trigger = dump.trigger
+                    path = flight.guard.run("dump", dump.write, None)
+                finally:
+                    self._writing = False
+                    if flight.watchdog is not None and threads is None:
+                        flight.watchdog.pause(False)
+            if path is not None:
+                self.bundles.append(path)
+                logger.warning("the flight recorder wrote %s (%s at step %d)", path, trip.message, flight.step)
+        for alert in self._options.alerts:
+            flight.guard.run("alert", lambda a=alert: a(trigger, path), None)  # type: ignore[misc]
+        self.on_written()
+        return path

@@ -1,0 +1,129 @@
+"""Notices a run that has stopped making steps, and says where each thread stands."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import statistics
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from forensics.recorder.exceptions import is_own, source_context
+
+# "auto": ten times the usual step, at least a minute; the first steps may compile for long.
+TIMES_A_STEP = 10.0
+AT_LEAST = 60.0
+BEFORE_THE_FIRST_STEPS = 1800.0
+FIRST_STEPS = 5
+MAX_FRAMES = 60
+
+
+class Watchdog:
+    """A thread that fires when nothing has happened for too long; once, until something happens again.
+
+    Args:
+        limit: seconds, or "auto".
+        fire: called from the watchdog's own thread with the seconds of silence.
+        stacks: file for the traces of a process whose interpreter itself is stuck, or None.
+    """
+
+    def __init__(self, limit: float | str, fire: Callable[[float], object], stacks: Path | None = None) -> None:
+        self._limit = limit
+        self._fire = fire
+        self._stacks_path = stacks
+        self._stacks: IO[str] | None = None
+        self._last = time.monotonic()
+        self._durations: deque[float] = deque(maxlen=64)
+        self._steps = 0
+        self._fired = False
+        self._paused = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="forensics-watchdog", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._last = time.monotonic()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop watching; the thread ends by itself."""
+        self._stop.set()
+        if self._stacks is not None:
+            faulthandler.cancel_dump_traceback_later()
+            self._stacks.close()
+            self._stacks = None
+
+    def alive(self) -> None:
+        """Something happened."""
+        self._last = time.monotonic()
+        self._fired = False
+
+    def step(self, seconds: float) -> None:
+        """A step was done, and took so long."""
+        self._durations.append(seconds)
+        self._steps += 1
+        self.alive()
+
+    def pause(self, paused: bool) -> None:
+        """What happens between pause and resume (writing a bundle) is no hang."""
+        self._paused += 1 if paused else -1
+        self.alive()
+
+    def limit(self) -> float:
+        """Seconds of silence after which the run counts as hung."""
+        if not isinstance(self._limit, str):
+            return self._limit
+        if self._steps < FIRST_STEPS:
+            return BEFORE_THE_FIRST_STEPS
+        return max(AT_LEAST, TIMES_A_STEP * statistics.median(self._durations))
+
+    def _run(self) -> None:
+        owner = os.getpid()
+        while not self._stop.wait(min(5.0, self.limit() / 4)):
+            if os.getpid() != owner:
+                return  # a forked data worker: no thread of ours should be here
+            silence = time.monotonic() - self._last
+            if silence > self.limit() and not self._fired and self._paused <= 0:
+                self._fired = True
+                self._fire(silence)
+            self._arm_interpreter()
+
+    def _arm_interpreter(self) -> None:
+        """Native code that never gives the interpreter back stops this thread too; the C library's timer still runs."""
+        if self._stacks_path is None or self._stop.is_set():
+            return
+        try:
+            if self._stacks is None:
+                self._stacks = self._stacks_path.open("a", encoding="utf-8")
+            faulthandler.dump_traceback_later(self.limit() + 30.0, exit=False, file=self._stacks)
+        except (OSError, ValueError, RuntimeError):
+            self._stacks_path = None
+
+
+def thread_stacks() -> list[dict[str, Any]]:
+    """Every thread's stack, innermost frame last: {name, frames: [{file, line, function, code, own}]}."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    stacks = []
+    for identity, top in sys._current_frames().items():
+        frames: list[dict[str, Any]] = []
+        frame: Any = top
+        while frame is not None and len(frames) < MAX_FRAMES:
+            file, line = frame.f_code.co_filename, frame.f_lineno
+            code = "".join(str(text) for number, text in source_context(file, line, 0) if number == line)
+            frames.append(
+                {
+                    "file": file,
+                    "line": line,
+                    "function": frame.f_code.co_name,
+                    "code": code.strip(),
+                    "own": is_own(file),
+                }
+            )
+            frame = frame.f_back
+        stacks.append({"name": names.get(identity, str(identity)), "frames": frames[::-1]})
+    return stacks

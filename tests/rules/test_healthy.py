@@ -1,0 +1,53 @@
+"""The rule that says so when nothing is wrong."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from forensics.analysis.engine import diagnose
+from tests.builders import bundle, statistics
+from tests.rules.asking import fired, quiet, skipped
+
+RULE = "healthy"
+FALLING = 2 + 4 * np.exp(-np.arange(60) / 20)
+
+
+def test_a_healthy_run() -> None:
+    diagnosis = diagnose(bundle(loss=FALLING))
+    assert (diagnosis.verdict.cause, diagnosis.verdict.step) == ("healthy", 60)
+    assert diagnosis.worst is None
+    assert diagnosis.chain == ()
+    assert diagnosis.origin is None
+
+
+def test_more_steps_are_more_ground() -> None:
+    assert fired(RULE, bundle(loss=FALLING)).confidence < fired(RULE, bundle(loss=np.tile(FALLING, 5))).confidence
+
+
+def test_too_few_steps() -> None:
+    answer = quiet(RULE, bundle(loss=FALLING[:19]))
+    assert (answer.value, answer.threshold) == (19, 20)
+    assert diagnose(bundle(loss=FALLING[:19])).verdict.cause == "insufficient-data"
+
+
+def test_values_that_are_not_finite() -> None:
+    assert quiet(RULE, bundle(loss=[*FALLING, math.nan])).value == 1
+    assert quiet(RULE, bundle(loss=FALLING, grad_norm=[1.0] * 59 + [math.inf])).value == 1
+    assert quiet(RULE, bundle(loss=FALLING, weights={"w": statistics([math.nan])})).value == 1
+
+
+def test_a_tripped_recorder_is_not_healthy() -> None:
+    assert quiet(RULE, bundle(loss=FALLING, trigger="loss-spike")).value == "loss-spike"
+
+
+def test_withdrawn_when_another_rule_accuses() -> None:
+    diagnosis = diagnose(bundle(loss=FALLING, batch={"x": statistics(np.full((2, 2), math.nan, np.float32))}))
+    assert diagnosis.verdict.cause == "bad-input-batch"
+    assert RULE in [item.rule for item in diagnosis.quiet]
+
+
+def test_skipped_without_losses() -> None:
+    assert skipped(RULE, bundle(grad_norm=[1.0] * 30)).missing == ("loss",)
+    assert skipped(RULE, bundle()).missing == ("steps", "loss")

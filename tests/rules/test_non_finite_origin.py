@@ -1,0 +1,377 @@
+"""The rule that names the first value that was not finite."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forensics.analysis.engine import diagnose
+from tests.builders import autopsy, bundle, statistics, tensor
+from tests.rules.asking import fired, quiet, skipped
+
+RULE = "non-finite-origin"
+CALM = [2.0, 1.9, 1.8, 1.7, 1.65, 1.6, 1.55, 1.5]
+BAD = np.array([1.0, math.nan])
+INFINITE = np.array([1.0, math.inf])
+
+
+def broken(op: str, inputs: list[Any], output: Any = BAD, *, losses: list[float] = CALM, **more: Any) -> Any:
+    """A bundle whose autopsy found `op`, after a calm history."""
+    facts = autopsy(op, inputs=inputs, outputs=[output], **more)
+    return bundle(loss=[*losses, math.nan], learning_rate=0.01, trigger="nan-loss", autopsy=facts)
+
+
+P = np.array([[0.2, 0.8], [0.0, 1.0]], np.float32)
+ONES = np.ones((2, 2), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "output", "cause", "status"),
+    [
+        ("Log", [P], INFINITE, "log-of-nonpositive", "established"),
+        ("Log2", [P - 1], BAD, "log-of-nonpositive", "established"),
+        ("Log1p", [P - 1], BAD, "log-of-nonpositive", "established"),
+        ("Default/network/Log-op12", [P], INFINITE, "log-of-nonpositive", "established"),
+        ("Xlogy", [ONES, P], INFINITE, "log-of-nonpositive", "established"),
+        ("KLDiv", [ONES, P], INFINITE, "log-of-nonpositive", "established"),
+        ("Logit", [P], INFINITE, "log-of-nonpositive", "established"),
+        ("Div", [ONES, P], INFINITE, "division-by-zero", "established"),
+        ("Divs", [ONES, P], INFINITE, "division-by-zero", "established"),
+        ("RealDiv", [P - P, P], BAD, "division-by-zero", "established"),
+        ("DivMod", [ONES, P], INFINITE, "division-by-zero", "established"),
+        ("Reciprocal", [P], INFINITE, "division-by-zero", "established"),
+        ("Rsqrt", [P], INFINITE, "division-by-zero", "established"),
+        ("Addcdiv", [ONES, ONES, P], INFINITE, "division-by-zero", "established"),
+        ("FloorMod", [ONES, P], BAD, "division-by-zero", "established"),
+        ("Div", [ONES, ONES * 1e-38], INFINITE, "division-by-zero", "supported"),
+        ("Rsqrt", [P - 1], BAD, "invalid-operation", "established"),
+        ("Sqrt", [P - 1], BAD, "invalid-operation", "established"),
+        ("Pow", [P - 1, ONES * 0.5], BAD, "invalid-operation", "established"),
+        ("PowTensorScalar", [P], INFINITE, "exp-overflow", "established"),
+        ("Pow", [P, -ONES], INFINITE, "division-by-zero", "established"),
+        ("ACos", [ONES * 2], BAD, "invalid-operation", "established"),
+        ("Atanh", [ONES], INFINITE, "invalid-operation", "established"),
+        ("Lgamma", [P - 1], INFINITE, "invalid-operation", "established"),
+        ("Cholesky", [P], BAD, "invalid-operation", "supported"),
+        ("Exp", [ONES * 100], INFINITE, "exp-overflow", "established"),
+        ("Expm1", [ONES * 100], INFINITE, "exp-overflow", "established"),
+        ("SubExt", [ONES * math.inf, ONES * math.inf], BAD, "invalid-operation", "established"),
+        ("Muls", [np.array([0.0, math.inf])], BAD, "invalid-operation", "established"),
+        ("L2Normalize", [P - P], BAD, "division-by-zero", "established"),
+        ("LayerNorm", [P], BAD, "division-by-zero", "supported"),
+        ("ReduceMean", [np.zeros((0, 2))], BAD, "division-by-zero", "established"),
+        ("Dropout", [P], BAD, "division-by-zero", "hypothesis"),
+        ("Softmax", [np.full((2, 2), -math.inf)], BAD, "softmax-all-masked", "supported"),
+        ("LogSumExp", [np.full((2, 2), -math.inf)], INFINITE, "softmax-all-masked", "supported"),
+        ("FlashAttentionScore", [P], BAD, "softmax-all-masked", "hypothesis"),
+        ("NLLLoss", [P, np.full(2, -100, np.int32)], BAD, "division-by-zero", "supported"),
+        ("CrossEntropyLoss", [P, np.array([1, 2], np.int32)], INFINITE, "label-out-of-range", "established"),
+        ("MaskedFill", [P], INFINITE, "invalid-operation", "hypothesis"),
+        ("AdamWeightDecay", [P], BAD, "optimizer-state", "supported"),
+        ("MyOwnOperator", [P], BAD, "invalid-operation", "hypothesis"),
+        ("MyOwnOperator", [P], INFINITE, "exp-overflow", "hypothesis"),
+    ],
+)
+def test_operator_families(op: str, inputs: list[Any], output: Any, cause: str, status: str) -> None:
+    finding = fired(RULE, broken(op, inputs, output))
+    assert (finding.cause, finding.status) == (cause, status)
+    assert finding.severity == "critical"
+    assert finding.remedy
+    assert finding.origin is not None
+    assert finding.origin.op == op
+    assert "train.py:34" in str(finding.headline)
+
+
+def test_headline_is_one_sentence_with_place_and_proof() -> None:
+    finding = fired(RULE, broken("Log", [P], INFINITE))
+    assert str(finding.headline) == "first non-finite value: output of Log in train.py:34 (input minimum 0.0)"
+
+
+def test_division_by_the_number_zero() -> None:
+    finding = fired(RULE, broken("Div", [ONES], INFINITE, scalars=[0.0]))
+    assert (finding.cause, finding.status) == ("division-by-zero", "established")
+
+
+def test_rows_masked_out_entirely_are_named() -> None:
+    scores = np.array([[0.5, -math.inf], [-math.inf, -math.inf]])
+    finding = fired(RULE, broken("Sub", [scores, scores], masked_rows=1))
+    assert (finding.cause, finding.status) == ("softmax-all-masked", "established")
+    assert "1 rows" in str(finding.headline)
+
+
+def test_row_sums_of_a_hand_written_softmax_are_no_ordinary_denominator() -> None:
+    above, below = tensor(ONES, producer_op="Exp"), tensor(P, producer_op="ReduceSum")
+    assert fired(RULE, broken("Div", [above, below])).cause == "softmax-all-masked"
+    assert fired(RULE, broken("Div", [tensor(ONES, producer_op="Mul"), below])).cause == "division-by-zero"
+
+
+class TestReducedPrecision:
+    """A 16-bit type against its counterfactual in float32, both sides of each border."""
+
+    half = np.array([0.0, 0.5], np.float16)
+
+    def finite(self, **more: Any) -> dict[str, Any]:
+        return {"tried": True, "finite": True, "input_min": 1e-9, "input_max": 1.0, "operators": ["Log"], **more}
+
+    def test_a_zero_that_is_none_in_float32_underflowed(self) -> None:
+        facts = self.finite(out_min=-20.5, out_max=0.0)
+        finding = fired(RULE, broken("Log", [self.half], np.array([-math.inf, 0], np.float16), float32=facts))
+        assert (finding.cause, finding.status) == ("fp16-underflow", "established")
+        assert "float16" in str(finding.headline)
+        assert "1e-09 in float32" in str(finding.headline)
+
+    def test_a_zero_that_is_one_in_float32_too_is_a_logarithm_of_zero(self) -> None:
+        facts = {"tried": True, "finite": False, "input_min": 0.0}
+        finding = fired(RULE, broken("Log", [self.half], np.array([-math.inf, 0], np.float16), float32=facts))
+        assert (finding.cause, finding.status) == ("log-of-nonpositive", "established")
+
+    def test_a_magnitude_past_the_range_overflowed(self) -> None:
+        facts = self.finite(out_min=0.0, out_max=90000.0)
+        finding = fired(RULE, broken("MatMul", [ONES * 300], np.array([math.inf], np.float16), float32=facts))
+        assert (finding.cause, finding.status) == ("fp16-overflow", "established")
+        assert "9e+04 in float32" in str(finding.headline)
+
+    def test_nan_inside_a_16_bit_operator_that_float32_computes(self) -> None:
+        facts = self.finite(out_min=0.0, out_max=1.0)
+        finding = fired(RULE, broken("LayerNorm", [self.half + 1], np.array([math.nan], np.float16), float32=facts))
+        assert (finding.cause, finding.status) == ("fp16-overflow", "supported")
+
+    def test_rounding_below_zero(self) -> None:
+        facts = self.finite(out_min=0.0, out_max=1.0)
+        negative = np.array([-0.01, 0.5], np.float16)
+        finding = fired(RULE, broken("Sqrt", [negative], np.array([math.nan], np.float16), float32=facts))
+        assert finding.cause == "fp16-underflow"
+
+    def test_a_mask_value_past_the_range_is_no_padding_row(self) -> None:
+        facts = self.finite(out_min=0.0, out_max=1.0)
+        scores = np.full((2, 2), -math.inf, np.float16)
+        finding = fired(RULE, broken("Sub", [scores, scores], masked_rows=2, float32=facts))
+        assert finding.cause == "fp16-overflow"
+
+    @pytest.mark.parametrize(
+        ("op", "inputs", "output", "status"),
+        [
+            ("Cast", [np.array([1e5], np.float32)], np.array([math.inf], np.float16), "established"),
+            ("Exp", [np.array([12.0], np.float16)], np.array([math.inf], np.float16), "established"),
+            ("Mul", [np.array([300.0], np.float16)], np.array([math.inf], np.float16), "supported"),
+            ("Square", [np.array([300.0], np.float16)], np.array([math.inf], np.float16), "supported"),
+            ("BatchMatMul", [np.array([300.0], np.float16)], np.array([math.nan], np.float16), "supported"),
+        ],
+    )
+    def test_without_the_counterfactual(self, op: str, inputs: list[Any], output: Any, status: str) -> None:
+        finding = fired(RULE, broken(op, inputs, output))
+        assert (finding.cause, finding.status) == ("fp16-overflow", status)
+
+    def test_exp_past_the_range_of_both_types_is_no_matter_of_16_bits(self) -> None:
+        finding = fired(RULE, broken("Exp", [np.array([100.0], np.float16)], np.array([math.inf], np.float16)))
+        assert finding.cause == "exp-overflow"
+
+    def test_bfloat16_has_the_range_of_float32(self) -> None:
+        inputs = [tensor([1e30], "bfloat16")]
+        finding = fired(RULE, broken("Mul", inputs, tensor([math.inf], "bfloat16")))
+        assert finding.cause != "fp16-overflow"
+
+
+class TestBackward:
+    """Forward finite, backward not."""
+
+    @pytest.mark.parametrize("op", ["SqrtGrad", "NormGrad", "PowGrad", "RsqrtGrad", "Div", "Mul"])
+    def test_singular_gradient(self, op: str) -> None:
+        finding = fired(RULE, broken(op, [P], INFINITE, phase="backward"))
+        assert (finding.cause, finding.status) == ("singular-gradient", "established")
+        assert str(finding.headline).startswith("first non-finite gradient: output of")
+
+    def test_a_gradient_that_left_the_16_bit_range_is_excepted(self) -> None:
+        facts = {"tried": True, "finite": True, "out_max": 1e6}
+        finding = fired(
+            RULE, broken("MatMul", [ONES], np.array([math.inf], np.float16), phase="backward", float32=facts)
+        )
+        assert finding.cause == "fp16-overflow"
+
+    def test_gradients_that_grew_past_float32(self) -> None:
+        finding = fired(RULE, broken("MatMul", [ONES * 1e20], INFINITE, phase="backward"))
+        assert (finding.cause, finding.status) == ("exploding-gradients", "supported")
+
+
+class TestGrowth:
+    """Sums past the range of float32: the history names the cause, not the operator."""
+
+    growing = (8.4, 8.1, 7.4, 22.0, 121.0, 4283.0, 5.7e12)
+
+    def run(self, rate: Any, **more: Any) -> Any:
+        facts = autopsy("MatMul", inputs=[ONES * 1e30], outputs=[INFINITE])
+        return bundle(loss=[*self.growing, math.inf], learning_rate=rate, trigger="inf-loss", autopsy=facts, **more)
+
+    def test_a_learning_rate_past_common_levels(self) -> None:
+        finding = fired(RULE, self.run(1.0, model={"optimizer": {"class": "Momentum", "momentum": 0.9}}))
+        assert (finding.cause, finding.status) == ("learning-rate-too-high", "supported")
+
+    def test_an_unremarkable_learning_rate(self) -> None:
+        finding = fired(RULE, self.run(0.001, model={"optimizer": {"class": "SGD"}}))
+        assert (finding.cause, finding.status) == ("exploding-gradients", "supported")
+
+    def test_a_calm_history(self) -> None:
+        finding = fired(RULE, broken("MatMul", [ONES * 1e30], INFINITE))
+        assert (finding.cause, finding.status) == ("exploding-gradients", "hypothesis")
+
+    def test_the_first_step(self) -> None:
+        finding = fired(RULE, broken("MatMul", [ONES * 1e30], INFINITE, losses=[]))
+        assert (finding.cause, finding.status) == ("bad-initialisation", "hypothesis")
+
+    def test_a_power_after_a_calm_history(self) -> None:
+        finding = fired(RULE, broken("Square", [ONES * 1e30], INFINITE))
+        assert finding.cause == "exp-overflow"
+
+
+def test_a_break_seen_from_outside_a_cell_is_only_supported() -> None:
+    finding = fired(RULE, broken("LogSoftmax", [np.full((2, 2), -math.inf)], method="cells"))
+    assert finding.status == "supported"
+    assert "inside LogSoftmax" in str(finding.headline)
+    own = fired(
+        RULE,
+        broken(
+            "LabelSmoothing",
+            [P],
+            INFINITE,
+            method="cells",
+            source={"file": "a.py", "line": 3, "code": "return -ops.log(p)"},
+        ),
+    )
+    assert (own.cause, own.status) == ("log-of-nonpositive", "supported")
+
+
+def test_inputs_that_were_bad_already_make_a_hypothesis() -> None:
+    finding = fired(RULE, broken("Log", [np.array([math.nan, 0.0])], BAD))
+    assert finding.status == "hypothesis"
+    assert finding.confidence < 0.5
+
+
+def test_a_finite_loss_over_nan_is_told_as_such() -> None:
+    facts = autopsy("Log", inputs=[P - 1], outputs=[BAD])
+    finding = fired(RULE, bundle(loss=[*CALM, 1.386], trigger="nonfinite-gradient", autopsy=facts))
+    assert "1.386, finite all the same" in str(finding.explanation)
+    calm = fired(RULE, bundle(loss=[*CALM, math.nan], trigger="nan-loss", autopsy=facts))
+    assert "finite all the same" not in str(calm.explanation)
+
+
+class TestWithoutAutopsy:
+    """Evidence alone: no more than supported."""
+
+    def test_inf_first(self) -> None:
+        finding = fired(RULE, bundle(loss=[*CALM, math.inf], trigger="inf-loss"))
+        assert (finding.cause, finding.status) == ("log-of-nonpositive", "hypothesis")
+        assert finding.origin is not None
+        assert finding.origin.op is None
+        assert "where it came from was not seen" in str(finding.headline)
+
+    def test_nan_first(self) -> None:
+        finding = fired(RULE, bundle(loss=[*CALM, math.nan], trigger="nan-loss"))
+        assert (finding.cause, finding.status) == ("invalid-operation", "hypothesis")
+
+    def test_float16(self) -> None:
+        weights = {"fc.weight": statistics(np.ones(4, np.float16))}
+        finding = fired(RULE, bundle(loss=[*CALM, math.nan], trigger="nan-loss", weights=weights))
+        assert (finding.cause, finding.status) == ("fp16-overflow", "supported")
+
+    def test_finite_loss_and_gradients_bad_up_to_a_layer(self) -> None:
+        last = {"a.weight": {"nonfinite": 3}, "b.weight": {"nonfinite": 3}, "c.weight": {"nonfinite": 0}}
+        finding = fired(RULE, bundle(loss=[*CALM, 1.5], trigger="nonfinite-gradient", last_gradients=last))
+        assert (finding.cause, finding.status) == ("singular-gradient", "hypothesis")
+        assert finding.origin is not None
+        assert (finding.origin.layer, finding.origin.parameter) == ("b", "b.weight")
+
+    def test_finite_loss_and_all_gradients_bad(self) -> None:
+        norms = {"a.weight": [1.0, math.nan], "b.weight": [1.0, math.inf]}
+        finding = fired(RULE, bundle(loss=[*CALM, 1.5], trigger="nonfinite-gradient", gradients=norms))
+        assert (finding.cause, finding.status) == ("singular-gradient", "supported")
+
+    def test_finite_loss_and_nothing_measured(self) -> None:
+        finding = fired(RULE, bundle(loss=[*CALM, 1.5], trigger="nonfinite-weight"))
+        assert (finding.cause, finding.status) == ("singular-gradient", "hypothesis")
+
+    def test_growth(self) -> None:
+        losses = [*TestGrowth.growing, math.inf]
+        finding = fired(RULE, bundle(loss=losses, learning_rate=2.0, trigger="inf-loss"))
+        assert (finding.cause, finding.status) == ("learning-rate-too-high", "supported")
+
+    def test_the_first_bad_step_of_a_run_that_went_on(self) -> None:
+        finding = fired(RULE, bundle(loss=[*CALM, math.nan, math.nan, math.nan], trigger="nan-loss"))
+        assert finding.step == len(CALM) + 1
+
+    def test_only_a_kind_is_known(self) -> None:
+        assert fired(RULE, bundle(trigger={"kind": "nonfinite-gradient", "step": 4})).cause == "singular-gradient"
+
+
+def test_nan_in_a_run_that_nobody_stopped() -> None:
+    finding = fired(RULE, bundle(loss=[*CALM, math.nan], trigger="manual"))
+    assert finding.step == len(CALM) + 1
+
+
+def test_quiet_on_finite_values() -> None:
+    answer = quiet(RULE, bundle(loss=CALM))
+    assert (answer.value, answer.threshold) == (0, 1)
+
+
+def test_overflow_steps_of_loss_scaling_are_ordinary() -> None:
+    norms = [1.0, math.inf, 1.0, math.inf, 1.0]
+    assert quiet(RULE, bundle(loss=CALM[:5], grad_norm=norms, overflow=[0, 1, 0, 1, 0])).value == 0
+    assert fired(RULE, bundle(loss=CALM[:5], grad_norm=norms, overflow=[0, 1, 0, 0, 0])).step == 4
+
+
+def test_losses_that_were_not_recorded_are_no_nan() -> None:
+    assert quiet(RULE, bundle(loss=[math.nan] * 5, grad_norm=[1.0] * 5)).value == 0
+
+
+def test_a_bad_batch_is_another_rules_business() -> None:
+    batch = {"x": statistics(np.array([[1.0, math.nan]], np.float32))}
+    assert quiet(RULE, bundle(loss=[*CALM, math.nan], trigger="nan-loss", batch=batch)).value == 1
+
+
+def test_a_break_with_finite_inputs_is_named_whatever_the_batch_holds() -> None:
+    batch = {"x": statistics(np.array([[1.0, math.nan]], np.float32))}
+    facts = autopsy("Log", inputs=[P], outputs=[INFINITE])
+    assert fired(RULE, bundle(loss=[*CALM, math.nan], trigger="nan-loss", batch=batch, autopsy=facts)).cause
+
+
+def test_skipped_without_a_trigger() -> None:
+    assert skipped(RULE, bundle(loss=CALM, trigger=None)).missing == ("trigger",)
+
+
+def test_collapsed_loss_scale_stays_the_graver_finding() -> None:
+    facts = autopsy("SqrtGrad", inputs=[P], outputs=[BAD], phase="backward")
+    finding = fired(RULE, bundle(loss=CALM, trigger="loss-scale-collapse", autopsy=facts))
+    assert finding.score < 90
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        {"op": 3},
+        {"op": "Log", "phase": "nowhere"},
+        {
+            "op": "Log",
+            "phase": "forward",
+            "inputs": "many",
+            "outputs": 7,
+            "source": [],
+            "scalars": {},
+            "float32": "yes",
+        },
+        {"op": "Log", "phase": "forward", "inputs": [1, None, {"min": "x", "shape": "?", "size": -4, "zero": 1e300}]},
+        {"op": "Div", "phase": "backward", "inputs": [{"shape": [None] * 100}], "masked_rows": math.inf, "layer": 3},
+        {
+            "op": "Softmax",
+            "phase": "loss",
+            "float32": {"tried": True, "finite": "no"},
+            "source": {"file": "", "line": {}},
+        },
+    ],
+)
+def test_hostile_facts(origin: dict[str, Any]) -> None:
+    hostile = bundle(loss=[*CALM, math.nan], trigger="nan-loss", autopsy={"method": [], "origin": origin})
+    diagnosis = diagnose(hostile)
+    assert not diagnosis.failed
+    assert fired(RULE, hostile).cause

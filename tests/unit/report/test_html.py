@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+from jinja2 import UndefinedError
+
+from forensics.analysis.evidence import Case
+from forensics.bundle.content import Part
+from forensics.report import html
+from forensics.report.speech import Speech
+from forensics.report.view import build
+from tests.unit.report import samples
+
+T = Speech()
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Elements, attributes and text of a page; complains about what is not closed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text: dict[str, list[str]] = {}
+        self._open: list[str] = []
+        self.feed(page)
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.setdefault(self._open[-1] if self._open else "", []).append(data)
+
+    def said(self) -> str:
+        return " ".join(" ".join(piece.split()) for pieces in self.text.values() for piece in pieces)
+
+
+@pytest.fixture(scope="module")
+def plain() -> str:
+    return html.render(samples.diagnosis(), samples.bundle(), T)
+
+
+@pytest.fixture(scope="module")
+def hostile() -> str:
+    bundle = samples.bundle(samples.hostile_content(), {samples.HOSTILE: samples.HOSTILE})
+    return html.render(samples.hostile_diagnosis(), bundle, T)
+
+
+def test_the_first_screen_answers_what_where_how_sure_and_what_to_do(plain: str) -> None:
+    first = plain[: plain.index('id="chain"')]
+    positions = [
+        first.index(text) for text in ("Log in loss_fn received 3 zeros</h1>", "97 %", "What to do", "1042 (epoch 3)")
+    ]
+    assert positions == sorted(positions)
+    assert "Take the logarithm of the softmax" in first
+    assert "ops.log(p)" in first
+    assert first.count("<svg") == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "How it came about",
+        "followed from it",
+        "/autopsy/operators[10]",
+        "The operators up to the break",
+        "Gradient norms by parameter and step",
+        "The last 8 of 400 recorded steps",
+        "Everything that was recorded",
+        "The batch of the fatal step",
+        "2 fired, 2 stayed quiet, 1 could not look, 1 broke down.",
+        "the largest jump of the loss, in deviations",
+        "step times, device memory",
+        "KeyError: 'l2'",
+        "mindspore",
+        "The bundle is complete.",
+        "log-of-nonpositive/Log/loss_fn/6f2a",
+    ],
+)
+def test_the_report_holds_all_of_the_evidence(plain: str, text: str) -> None:
+    assert text in Page(plain).said()
+
+
+def test_the_page_is_one_file_without_network_or_script(plain: str) -> None:
+    page = Page(plain)
+    assert not {"script", "link", "iframe", "img", "object", "form"} & set(page.tags)
+    assert all(value.startswith("#") for name, value in page.attributes if name in ("href", "src", "xlink:href"))
+    assert not re.search(r"@import|url\((?!#)", plain)
+    assert set(re.findall(r"https?://[^\"'\s<]*", plain)) <= {"http://www.w3.org/2000/svg"}
+
+
+def test_the_policy_allows_the_pages_own_style_and_nothing_else(plain: str) -> None:
+    style = plain[plain.index("<style>") + 7 : plain.index("</style>")]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    page = Page(plain)
+    policy = next(value for name, value in page.attributes if value.startswith("default-src"))
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    assert "style" not in {name for name, _ in page.attributes}
+    assert not any(name.startswith("on") for name, _ in page.attributes)
+    assert "&" not in style.replace("&&", "")
+    assert "<" not in style
+
+
+def test_every_id_is_there_once_and_every_link_leads_somewhere(plain: str) -> None:
+    attributes = Page(plain).attributes
+    ids = [value for name, value in attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    targets = [value[1:] for name, value in attributes if name == "href"]
+    targets += [part for name, value in attributes if name in ("aria-labelledby",) for part in value.split()]
+    assert set(targets) <= set(ids)
+
+
+def test_every_class_that_is_used_has_a_style(plain: str) -> None:
+    style = plain[plain.index("<style>") : plain.index("</style>")]
+    used = {part for name, value in Page(plain).attributes if name == "class" for part in value.split()}
+    unstyled = {"table", "text", "cascade", "teardown"}
+    assert {name for name in used if f".{name}" not in style} <= unstyled
+
+
+def test_the_same_bundle_gives_the_same_bytes(plain: str) -> None:
+    assert html.render(samples.diagnosis(), samples.bundle(), T) == plain
+
+
+def test_an_ordinary_report_is_small(plain: str) -> None:
+    assert len(plain.encode()) < 400_000
+
+
+def test_hostile_text_stays_text(hostile: str) -> None:
+    page = Page(hostile)
+    assert not {"script", "img"} & set(page.tags)
+    assert "<script>alert(1)</script>" in page.said()
+    assert "{{7*7}}" in page.said()
+    assert "\x1b" not in hostile
+    assert "\u202e" not in hostile
+    assert "style" not in {name for name, _ in page.attributes}
+
+
+def test_a_hostile_report_is_bounded(hostile: str) -> None:
+    assert len(hostile.encode()) < 2_000_000
+    assert "and 280 more" not in hostile
+    assert f"and {300 - 200} more" in hostile
+
+
+def test_a_bundle_with_next_to_nothing_still_gives_a_whole_page() -> None:
+    page = Page(html.render(samples.bare_diagnosis(), samples.bundle({}), T))
+    assert "svg" not in page.tags
+    assert "Too little was recorded to judge" in page.said()
+
+
+def test_an_incomplete_bundle_says_so_on_the_first_screen() -> None:
+    page = html.render(samples.diagnosis(), samples.bundle(missing={"weights": "over the budget"}), T)
+    assert page.index("The bundle is not complete") < page.index('id="chain"')
+    assert "over the budget" in page
+
+
+def test_a_picture_that_cannot_be_drawn_costs_only_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    from forensics.report import charts
+
+    def broken(*_: Any, **__: Any) -> str:
+        raise OverflowError("too large \x1b")
+
+    monkeypatch.setattr(charts, "trajectory", broken)
+    page = html.render(samples.diagnosis(), samples.bundle(), T)
+    assert "A picture could not be drawn: first: OverflowError: too large \\x1b" in Page(page).said()
+    assert "Gradient norms by parameter and step" in page
+    # The headroom takes the first picture's place.
+    assert page.index("first-n-title" if "first-n-title" in page else "headroom-n-title") < page.index('id="chain"')
+
+
+def test_an_exception_is_shown_with_its_stack() -> None:
+    frames = [
+        {"file": "/p/train.py", "line": 3, "function": "main", "code": "run()", "own": True, "context": [[3, "run()"]]}
+    ]
+    parts = {"exception": Part({"chain": [{"type": "ValueError", "message": "a\n  b <c>", "frames": frames}]})}
+    page = html.render(samples.diagnosis(), samples.bundle(parts), T)
+    assert "ValueError</h3>" in page
+    assert "a\n  b &lt;c&gt;\n</pre>" in page
+
+
+def test_code_between_backticks_is_set_as_code() -> None:
+    from forensics.analysis.message import t
+
+    finding = samples.finding(remedy=(t("run `{x}` now", x="<b>"), t("one ` alone")))
+    page = html.render(samples.diagnosis(findings=(finding,)), samples.bundle({}), T)
+    assert "run <code>&lt;b&gt;</code> now" in page
+    assert "one ` alone" in page
+
+
+def test_short_histories_are_drawn_once() -> None:
+    parts = {"scalars": Part({}, {"": {"step": np.arange(70), "loss": np.ones(70)}})}
+    pictures = html.draw(samples.diagnosis(), Case(samples.bundle(parts)), T)
+    assert pictures.whole is None
+    assert pictures.close_up is not None
+    assert "step 69" in str(pictures.close_up[0]) or "to 69" in str(pictures.close_up[0])
+
+
+def test_a_name_that_the_template_misspells_is_an_error() -> None:
+    view = build(samples.diagnosis(), samples.bundle({}), T)
+    with pytest.raises(UndefinedError):
+        html.page(view, object(), T)  # type: ignore[arg-type]
+
+
+def test_words_of_the_page_go_through_the_translation() -> None:
+    loud = Speech("en", lambda template: template.replace("What to do", "WAS TUN"))
+    page = html.render(samples.diagnosis(), samples.bundle({}), loud)
+    assert ">WAS TUN<" in page
+    assert "What to do" not in page

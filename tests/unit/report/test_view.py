@@ -1,0 +1,497 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forensics.analysis.evidence import Case
+from forensics.analysis.finding import Finding, LeadTime, Origin, Source, Verdict
+from forensics.analysis.message import t
+from forensics.bundle.content import Header, Part
+from forensics.bundle.reader import in_memory
+from forensics.report import findings, origin, source, surroundings, tables
+from forensics.report.model import Fact, Table
+from forensics.report.speech import Speech
+from forensics.report.view import build, identity, identity_of
+from tests.unit.report import samples
+
+T = Speech()
+
+
+def facts(items: tuple[Fact, ...]) -> dict[str, str]:
+    return {item.label: item.value for item in items}
+
+
+def column(table: Table | None, label: str) -> list[str]:
+    assert table is not None
+    at = [item.label for item in table.columns].index(label)
+    return [row[at].text for row in table.rows]
+
+
+# -- the verdict -----------------------------------------------------------------------------------------------------
+
+
+def test_the_verdict_says_what_how_sure_when_and_where() -> None:
+    verdict = build(samples.diagnosis(), samples.bundle(), T).verdict
+    assert verdict.headline == "Log in loss_fn received 3 zeros"
+    assert (verdict.confidence, verdict.percent, verdict.status_word) == ("almost certain", "97 %", "established")
+    assert verdict.tone == "bad"
+    shown = facts(verdict.facts)
+    assert shown["Step"] == "1042 (epoch 3)"
+    assert (shown["Phase"], shown["Operator"], shown["Layer"]) == ("loss", "Log", "loss_fn")
+    assert shown["Time"] == "2026-01-01 00:17:41 UTC"
+    assert shown["Recorded because"] == "the loss was NaN"
+    assert verdict.todo[0].startswith("Take the logarithm of the softmax")
+    assert verdict.lead == "The first sign was there 12 steps (3.12 s) earlier: gradient-growth at step 1030."
+
+
+def test_a_headline_begins_with_a_capital_letter_unless_it_begins_with_a_name() -> None:
+    def headline(message: Any) -> str:
+        verdict = replace(samples.diagnosis().verdict, headline=message)
+        return build(samples.diagnosis(verdict=verdict), samples.bundle({}), T).verdict.headline
+
+    assert headline(t("nothing wrong in {n} steps", n=20)) == "Nothing wrong in 20 steps"
+    assert headline(t("{name} is NaN", name="fc1.weight")) == "fc1.weight is NaN"
+
+
+def test_what_to_do_comes_from_the_finding_of_the_verdict() -> None:
+    other = samples.finding(rule="later", headline=t("another sentence"), remedy=(t("do not"),))
+    diagnosis = samples.diagnosis(findings=(other, samples.finding()))
+    chosen = findings.decisive(diagnosis)
+    assert chosen is not None
+    assert chosen.rule == "first-break"
+    assert "do not" not in build(diagnosis, samples.bundle(), T).verdict.todo
+
+
+def test_a_verdict_without_its_own_sentence_among_the_findings_takes_the_first_of_its_cause() -> None:
+    other = samples.finding(headline=t("another sentence"))
+    assert findings.decisive(samples.diagnosis(findings=(other,))) is other
+    assert findings.decisive(samples.diagnosis(findings=())) is None
+
+
+@pytest.mark.parametrize(
+    ("cause", "tone", "todo"),
+    [("healthy", "good", 0), ("insufficient-data", "quiet", 1), ("unknown", "bad", 2), ("loss-spike", "bad", 0)],
+)
+def test_verdicts_without_a_finding(cause: str, tone: str, todo: int) -> None:
+    verdict = Verdict(cause, 0.5, "hypothesis", None, t("so it is"))
+    view = build(samples.diagnosis(verdict=verdict, findings=(), chain=()), samples.bundle({}), T).verdict
+    assert (view.tone, len(view.todo)) == (tone, todo)
+
+
+def test_a_warning_is_no_alarm() -> None:
+    mild = samples.finding(severity="warning")
+    assert build(samples.diagnosis(findings=(mild,)), samples.bundle({}), T).verdict.tone == "warn"
+
+
+def test_a_cause_that_is_none_of_the_vocabulary_is_shown() -> None:
+    assert findings.meaning("later-cause", T) == "later-cause"
+
+
+@pytest.mark.parametrize("warning", [None, LeadTime("rule", 5, 0, 0.0)])
+def test_no_lead_is_not_mentioned(warning: LeadTime | None) -> None:
+    assert findings.lead(warning, T) == ""
+
+
+# -- identity --------------------------------------------------------------------------------------------------------
+
+
+def test_the_identity_is_the_bundles_wherever_it_lies() -> None:
+    here = samples.diagnosis()
+    there = replace(here, subject=replace(here.subject, path="elsewhere.h5"))
+    later = replace(here, subject=replace(here.subject, trigger={**here.subject.trigger, "step": 1043}))
+    assert identity(here) == identity(there) == identity_of(here.to_dict()["bundle"])
+    assert identity(here) != identity(later)
+
+
+@pytest.mark.parametrize("subject", [{}, {"trigger": 5}, {"run": ["x"], "trigger": {"kind": {}}}])
+def test_the_identity_of_foreign_json_is_no_error(subject: dict[str, Any]) -> None:
+    assert len(identity_of(subject)) == 16
+
+
+# -- source ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_source_is_quoted_with_its_context() -> None:
+    quote = build(samples.diagnosis(), samples.bundle(), T).verdict.quote
+    assert quote is not None
+    assert (quote.file, quote.line, quote.function) == (samples.FILE, 30, "construct")
+    assert [line.text for line in quote.lines if line.here] == ["    lp = ops.log(p)"]
+    assert quote.lines[0].text == "def construct(self, logits, labels):"
+
+
+def test_without_context_the_line_of_the_autopsy_is_quoted() -> None:
+    parts = samples.content()
+    del parts["environment"]
+    quote = source.quote(samples.origin().source, Case(samples.bundle(parts)))
+    assert quote is not None
+    assert [(line.number, line.text, line.here) for line in quote.lines] == [(30, "lp = ops.log(p)", True)]
+
+
+def test_a_place_that_was_not_recorded_is_still_named() -> None:
+    quote = source.quote(Source("other.py", 7, "f"), Case(samples.bundle()))
+    assert quote is not None
+    assert (quote.file, quote.line, quote.lines) == ("other.py", 7, ())
+    assert source.quote(None, Case(samples.bundle())) is None
+    assert source.quote(Source("", 7, "f"), Case(samples.bundle())) is None
+
+
+def test_context_is_cut_to_what_is_near_and_not_empty() -> None:
+    recorded = [[number, "" if number in (8, 13) else f"    line {number}"] for number in range(1, 100)]
+    lines = source.context({"line": 10, "context": recorded})
+    assert [line.number for line in lines] == [6, 7, 8, 9, 10, 11, 12, 13, 14]
+    assert lines[0].text == "line 6"
+    blank = source.context({"line": 10, "context": [[9, ""], [10, "x"], [11, "  "]]})
+    assert [line.number for line in blank] == [10]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {},
+        {"line": "x", "context": [[1, "a"]]},
+        {"line": 3, "context": [[1], 5, [None, "a"], [1, "a"]]},
+        {"line": 3, "context": "a"},
+    ],
+)
+def test_context_of_the_wrong_form_is_none(item: dict[str, Any]) -> None:
+    assert source.context(item) == ()
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "shown"),
+    [("/a/b/train.py", 3, "train.py:3"), ("C:\\x\\train.py", 3, "train.py:3"), ("train.py", 0, "train.py")],
+)
+def test_places_are_short(file: str, line: int, shown: str) -> None:
+    assert source.place(file, line) == shown
+
+
+# -- the origin ------------------------------------------------------------------------------------------------------
+
+
+def test_the_origin_is_described_from_the_autopsy() -> None:
+    view = origin.build(samples.origin(), Case(samples.bundle()), T)
+    assert view is not None
+    assert view.sentence == "The first Inf came out of Log in loss_fn (loss)."
+    assert facts(view.facts)["Operators watched"] == "195 in 210 ms"
+    assert view.notes == (
+        "In float32 the same piece of the step stays finite, from -20.5 to 0.",
+        "Plain numbers among its arguments: 1e-8.",
+    )
+    tensors, operators = view.tables
+    assert column(tensors, "Zeros") == ["3", "4"]
+    assert column(tensors, "-Inf") == ["0", "3"]
+    assert column(operators, "Operator")[-1] == "Log"
+    assert column(operators, "Headroom (bits)")[-3:] == ["0.103", "16", "–"]
+    assert operators.marked == len(operators.rows) - 1
+
+
+def test_low_headroom_stands_out() -> None:
+    table = origin.operators(Case(samples.bundle()), T)
+    assert table is not None
+    assert [row[8].tone for row in table.rows][-4:] == ["", "warn", "", ""]
+
+
+def autopsy(**changes: Any) -> Case:
+    found = {"phase": "forward", "kind": "nan", "op": "Softmax", **changes.pop("origin", {})}
+    return Case(samples.bundle({"autopsy": Part({"method": "cells", "origin": found, **changes})}))
+
+
+@pytest.mark.parametrize(
+    ("case", "sentence"),
+    [
+        (autopsy(), "The first NaN came out of Softmax (forward pass)."),
+        (autopsy(origin={"kind": 5}), "It began at Softmax (forward pass)."),
+        (autopsy(origin={"op": None}), "It began in this phase of the step: forward pass."),
+    ],
+)
+def test_an_origin_that_only_the_autopsy_names(case: Case, sentence: str) -> None:
+    view = origin.build(None, case, T)
+    assert view is not None
+    assert view.sentence == sentence
+
+
+def test_nothing_known_about_the_origin_is_nothing_said() -> None:
+    assert origin.build(None, Case(samples.bundle({})), T) is None
+
+
+def test_an_origin_without_autopsy_names_the_parameter() -> None:
+    view = origin.build(Origin("weights", 3, parameter="fc1.weight"), Case(samples.bundle({})), T)
+    assert view is not None
+    assert view.sentence == "It began in this phase of the step: weights."
+    assert facts(view.facts) == {"Parameter": "fc1.weight"}
+
+
+@pytest.mark.parametrize(
+    ("case", "note"),
+    [
+        (autopsy(origin={"masked_rows": 2}), "Rows in which every entry was masked (−Inf): 2."),
+        (
+            autopsy(origin={"float32": {"tried": True, "finite": False}}),
+            "In float32 the same piece of the step is not finite either.",
+        ),
+        (
+            autopsy(reproduced=False),
+            "Running the step once more did not break: the cause does not lie in the step alone.",
+        ),
+        (autopsy(reason="no batch"), "No autopsy could be done: no batch"),
+    ],
+)
+def test_notes_of_the_autopsy(case: Case, note: str) -> None:
+    view = origin.build(None, case, T)
+    assert view is not None
+    assert note in view.notes
+
+
+def test_the_last_operators_are_shown_where_the_break_is_not_among_them() -> None:
+    parts = samples.content()
+    parts["autopsy"] = Part({"origin": {"row": 99}}, {"operators": samples.operators()})
+    case = Case(samples.bundle(parts))
+    assert origin.break_row(case) is None
+    table = origin.operators(case, T)
+    assert table is not None
+    assert table.caption == "The last operators of the step"
+    assert table.marked is None
+
+
+def test_many_operators_are_cut_before_the_break() -> None:
+    table = {name: np.tile(values, 5) for name, values in samples.operators().items()}
+    case = Case(samples.bundle({"autopsy": Part({"origin": {"row": 40}}, {"operators": table})}))
+    found = origin.operators(case, T)
+    assert found is not None
+    assert (len(found.rows), found.more) == (origin.OPERATORS_SHOWN, "and 27 before these")
+
+
+def test_a_table_of_operators_without_its_columns_is_no_error() -> None:
+    case = Case(samples.bundle({"autopsy": Part({}, {"operators": {"name": ["Add"]}})}))
+    table = origin.operators(case, T)
+    assert table is not None
+    assert [cell.text for cell in table.rows[0]] == ["–", "Add", "–", "–", "", "–", "–", "0", "–"]
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_last_steps_end_with_the_fatal_one() -> None:
+    table = tables.last_steps(Case(samples.bundle()), T)
+    assert table is not None
+    assert table.caption == "The last 8 of 400 recorded steps"
+    assert column(table, "Step")[-1] == "1042"
+    assert column(table, "Loss")[-1] == "NaN"
+    assert column(table, "accuracy")[-1] == "0.8"
+    assert table.marked == 7
+    assert "Overflow" not in [item.label for item in table.columns]
+
+
+def test_what_was_not_measured_at_a_step_is_a_dash() -> None:
+    norms = np.full(20, np.nan)
+    norms[::5] = 1.5
+    parts = {"scalars": Part({}, {"": {"step": np.arange(20), "loss": np.ones(20), "grad_norm": norms}})}
+    assert column(tables.last_steps(Case(samples.bundle(parts)), T), "Gradient norm") == ["–"] * 3 + ["1.5"] + ["–"] * 4
+
+
+def test_a_loss_that_was_never_recorded_has_no_column() -> None:
+    parts = {
+        "trigger": Part({"kind": "exception"}),
+        "scalars": Part({}, {"": {"step": [1, 2], "step_time": [0.1, 0.1]}}),
+    }
+    table = tables.last_steps(Case(samples.bundle(parts)), T)
+    assert table is not None
+    assert [item.label for item in table.columns] == ["Step", "Step time"]
+
+
+def test_tables_of_what_is_not_there_are_none() -> None:
+    case = Case(samples.bundle({}))
+    assert tables.last_steps(case, T) is tables.gradients(case, T) is tables.batch(case, T) is None
+
+
+def test_gradients_are_listed_worst_first() -> None:
+    table = tables.gradients(Case(samples.bundle()), T)
+    assert column(table, "Parameter")[:2] == ["head.bias", "head.weight"]
+    assert table is not None
+    assert table.more == "and 14 more"
+    assert table.rows[0][1].tone == "bad"
+
+
+def test_the_batch_shows_its_columns() -> None:
+    table = tables.batch(Case(samples.bundle()), T)
+    assert column(table, "Tensor") == ["image", "label"]
+    assert column(table, "Shape") == ["32 × 1 × 28 × 28", "32"]
+
+
+def test_ranks_name_the_missing_ones_and_mark_the_first_to_fail() -> None:
+    subject = samples.diagnosis().subject
+    others = tuple(replace(subject, rank=rank, complete=rank != 1) for rank in (0, 1))
+    table = tables.ranks(samples.diagnosis(ranks=others, ranks_missing=(2,)), T)
+    assert column(table, "Rank") == ["0", "1", "2"]
+    assert column(table, "Bundle") == ["whole", "incomplete", "–"]
+    assert column(table, "Recorded because")[2] == "no bundle"
+    assert table is not None
+    assert table.marked == 0
+
+
+@pytest.mark.parametrize("ranks", [None, ()])
+def test_one_rank_alone_needs_no_table(ranks: Any) -> None:
+    assert tables.ranks(samples.diagnosis(ranks=ranks), T) is None
+
+
+def test_a_job_of_a_thousand_ranks_is_cut() -> None:
+    subject = samples.diagnosis().subject
+    many = tuple(replace(subject, rank=rank) for rank in range(1000))
+    table = tables.ranks(samples.diagnosis(ranks=many, ranks_missing=tuple(range(1000, 1100))), T)
+    assert table is not None
+    assert len(table.rows) == 2 * tables.RANKS_SHOWN
+    assert table.more == f"and {1100 - 2 * tables.RANKS_SHOWN} more"
+
+
+# -- findings and rules ----------------------------------------------------------------------------------------------
+
+
+def test_findings_carry_their_evidence_with_its_place_in_the_bundle() -> None:
+    first, second = findings.findings(samples.diagnosis(), T)
+    assert first.decides
+    assert not second.decides
+    assert column(first.evidence, "In the bundle") == ["/autopsy/operators[10]", "/scalars/loss"]
+    assert column(first.evidence, "Value") == ["0", "NaN"]
+    assert second.certainty == "likely (70 %), supported"
+    assert second.when == "step 1030, backward pass"
+    assert second.role_word == "followed from it"
+
+
+def test_a_finding_without_evidence_has_no_table() -> None:
+    (only,) = findings.findings(samples.diagnosis(findings=(samples.finding(evidence=(), step=None, phase=None),)), T)
+    assert only.evidence is None
+    assert only.when == ""
+
+
+def test_the_chain_keeps_its_order() -> None:
+    links = findings.chain(samples.diagnosis(), T)
+    assert [link.role for link in links] == ["initiating", "cascade"]
+    assert links[0].when == "step 1042, loss"
+
+
+def test_every_rule_gives_one_of_four_answers() -> None:
+    view = findings.rules(samples.diagnosis(), T)
+    assert view.summary == "2 fired, 2 stayed quiet, 1 could not look, 1 broke down."
+    fired, quiet, skipped, failed = view.tables
+    assert column(fired, "Rule") == ["first-break", "gradient-growth"]
+    assert (column(quiet, "Measured"), column(quiet, "Limit")) == (["0.2", "float32"], ["6", "–"])
+    assert column(skipped, "What was missing") == ["step times, device memory"]
+    assert column(failed, "Error") == ["KeyError: 'l2'"]
+
+
+def test_long_lists_are_cut() -> None:
+    many: tuple[Finding, ...] = (samples.finding(evidence=samples.finding().evidence * 20),) * 300
+    diagnosis = samples.diagnosis(findings=many, chain=many)
+    shown = findings.findings(diagnosis, T)
+    assert len(shown) == findings.FINDINGS_SHOWN
+    assert shown[0].evidence is not None
+    assert shown[0].evidence.more == "and 20 more"
+    assert findings.rules(diagnosis, T).tables[0].more == "and 100 more"
+    assert len(findings.chain(diagnosis, T)) == findings.FINDINGS_SHOWN
+
+
+# -- surroundings ----------------------------------------------------------------------------------------------------
+
+
+def frames(count: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "file": f"/p/file{n}.py",
+            "line": n + 1,
+            "function": f"f{n}",
+            "code": f"call({n})",
+            "own": n == 2,
+            "context": [[3, "x"]],
+        }
+        for n in range(count)
+    ]
+
+
+def test_exceptions_show_their_frames_and_quote_the_users_own() -> None:
+    chain = [{"type": "ValueError", "message": "first\nsecond", "frames": frames(4)}]
+    (trace,) = surroundings.exceptions(Case(samples.bundle({"exception": Part({"chain": chain})})), T)
+    assert (trace.type, trace.message) == ("ValueError", ("first", "second"))
+    assert column(trace.frames, "Source") == ["file0.py:1", "file1.py:2", "file2.py:3", "file3.py:4"]
+    assert trace.frames.marked == 2
+    assert trace.quote is not None
+    assert (trace.quote.file, trace.quote.line) == ("/p/file2.py", 3)
+
+
+def test_deep_stacks_keep_their_innermost_frames() -> None:
+    chain = [{"frames": frames(100)}] * 50
+    traces = surroundings.exceptions(Case(samples.bundle({"exception": Part({"chain": chain})})), T)
+    assert len(traces) == surroundings.EXCEPTIONS_SHOWN
+    assert column(traces[0].frames, "Source")[-1] == "file99.py:100"
+    assert traces[0].frames.more == "and 84 before these"
+    assert traces[0].quote is None
+    assert traces[0].type == "exception"
+
+
+def test_an_exception_without_frames() -> None:
+    own = [{"own": True}]
+    chain = [{"type": "E", "frames": 5}, {"type": "E", "frames": own}]
+    first, second = surroundings.exceptions(Case(samples.bundle({"exception": Part({"chain": chain})})), T)
+    assert first.frames.rows == ()
+    assert second.quote is None
+
+
+def test_the_environment_is_grouped_and_long_groups_are_folded() -> None:
+    groups = {group.name: group for group in surroundings.environment(samples.bundle(), T)}
+    assert facts(groups["Versions"].facts)["mindspore"] == "2.10.0"
+    assert facts(groups["Command"].facts) == {"Command": "python train.py --epochs 10"}
+    assert groups["Packages"].folded
+    assert groups["Packages"].more == "and 20 more"
+    assert facts(groups["Model"].facts)["optimizer.class"] == "Adam"
+
+
+def test_facts_that_no_reader_expects_are_shown_all_the_same() -> None:
+    parts = {
+        "environment": Part({"later": {"x": [1, 2.5, "y"]}, "versions": ["odd"]}),
+        "recorder": Part({"mode": "graph"}),
+    }
+    groups = {group.name: group for group in surroundings.environment(samples.bundle(parts), T)}
+    assert facts(groups["Other"].facts) == {"later.x": "1, 2.5, y"}
+    assert facts(groups["Versions"].facts) == {"Versions": "odd"}
+    assert facts(groups["Recorder"].facts) == {"mode": "graph"}
+
+
+def test_a_million_facts_are_not_all_counted() -> None:
+    parts = {"dataset": Part({str(number): number for number in range(100_000)})}
+    (group,) = surroundings.environment(samples.bundle(parts), T)
+    assert len(group.facts) == surroundings.FACTS_SHOWN
+    assert group.more.startswith("and ")
+
+
+def test_a_bundle_that_lacks_something_says_what_and_why() -> None:
+    whole = surroundings.completeness(samples.bundle(), T)
+    assert (whole.complete, whole.sentence) == (True, "The bundle is complete.")
+    lacking = surroundings.completeness(samples.bundle({}, {"weights": "over the budget"}), T)
+    assert not lacking.complete
+    assert facts(lacking.lacking) == {"weights": "over the budget"}
+
+
+def test_damage_that_was_met_while_reading_is_lacking_too() -> None:
+    bundle = samples.bundle({})
+    bundle.damaged["autopsy"] = "checksum"
+    assert facts(surroundings.completeness(bundle, T).lacking) == {"autopsy": "damaged: checksum"}
+
+
+def test_ranks_are_named_in_a_job_only() -> None:
+    assert build(samples.diagnosis(), samples.bundle(), T).rank == ""
+    subject = replace(samples.diagnosis().subject, rank=3, world_size=8)
+    bundle = in_memory({}, Header(run="r", rank=3, world_size=8))
+    view = build(samples.diagnosis(subject=subject), bundle, T)
+    assert view.rank == "rank 3 of 8"
+    assert facts(view.subject)["Rank"] == "3 of 8"
+    assert "Written" not in facts(view.subject)
+
+
+def test_every_hostile_text_is_made_visible() -> None:
+    view = build(samples.hostile_diagnosis(), samples.bundle(samples.hostile_content(), {samples.HOSTILE: "x"}), T)
+    text = repr(view)
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert len(text) < 3_000_000
