@@ -72,7 +72,7 @@ def verdict_of(case: Case, chosen: Finding | None) -> Verdict:
     """The one sentence. Without a finding it says no more than what is known."""
     if chosen is not None:
         return Verdict(chosen.cause, chosen.confidence, chosen.status, chosen.step, chosen.headline)
-    if case.trigger_kind == "manual":
+    if case.asked_for:
         few = t("{steps} steps were recorded, too few to judge", steps=len(case.steps))
         headline = few if len(case.steps) < MINIMUM_STEPS else t("what was recorded is too little to judge")
         return Verdict("insufficient-data", 1.0, "established", case.fatal_step, headline)

@@ -79,7 +79,7 @@ def diagnose(
         quiet += [_withdrawn(item) for item in found if item.cause in NOTHING_WRONG]
         found = [item for item in found if item.cause not in NOTHING_WRONG]
     findings = order_findings(found)
-    chosen = primary(findings, wrong=case.trigger_kind != "manual")
+    chosen = primary(findings, wrong=not case.asked_for)
     origin = origin_of(findings, chosen)
     verdict = verdict_of(case, chosen)
     return Diagnosis(

@@ -19,6 +19,7 @@ Series = npt.NDArray[np.float64]
 Row = dict[str, Any]
 # Beyond it float64 no longer tells two steps apart.
 MAX_STEP = 2**53
+MAX_LOG = 20_000
 # What was known while the run was still going on; see `Case.before`.
 _ONLINE = ("scalars", "gradients", "model", "dataset")
 
@@ -49,6 +50,24 @@ class Case:
     def numerical(self) -> bool:
         """Whether the trigger was a value that is not finite."""
         return self.trigger_kind in ("nan-loss", "inf-loss", "nonfinite-gradient", "nonfinite-weight", "float-status")
+
+    @property
+    def asked_for(self) -> bool:
+        """Whether somebody asked for the bundle, by a call or by SIGUSR1, so that it accuses nobody."""
+        return self.trigger_kind == "manual" or (self.trigger_kind == "signal" and "SIGUSR1" in self.trigger_message)
+
+    @property
+    def trigger_message(self) -> str:
+        """The trigger's own words."""
+        message = self.trigger.get("message")
+        return message[:2000] if isinstance(message, str) else ""
+
+    @cached_property
+    def log_tail(self) -> str:
+        """The newest lines of the job's log files, where the recorder could read them."""
+        tail = self.bundle.facts("environment").get("log_tail")
+        pieces = [item.get("text") for item in mappings(tail)] if isinstance(tail, list) else [tail]
+        return "\n".join(piece[-MAX_LOG:] for piece in pieces if isinstance(piece, str))[-MAX_LOG:]
 
     @cached_property
     def fatal_step(self) -> int | None:
@@ -124,6 +143,11 @@ class Case:
         """The chain of exceptions, outermost first."""
         chain = self.bundle.facts("exception").get("chain")
         return [mapping(item) for item in chain] if isinstance(chain, list) else []
+
+    @cached_property
+    def threads(self) -> list[dict[str, Any]]:
+        """The stacks of all threads when the run hung: {name, frames}, innermost frame last."""
+        return mappings(self.bundle.facts("exception").get("threads"))
 
     @cached_property
     def last_gradients(self) -> dict[str, npt.NDArray[Any]]:
@@ -258,6 +282,7 @@ INPUTS: dict[str, Callable[[Case], bool]] = {
     "weights": lambda case: bool(case.weights),
     "weight-histograms": lambda case: bool(case.bundle.table("histograms", "weights")),
     "exception": lambda case: bool(case.exceptions),
+    "threads": lambda case: bool(case.threads),
     "environment": lambda case: bool(case.bundle.facts("environment")),
     "model": lambda case: bool(case.bundle.facts("model")),
     "dataset": lambda case: bool(case.bundle.facts("dataset")),

@@ -13,6 +13,9 @@ MAX_TEXT = 20_000
 _LIBRARY = ("site-packages", "dist-packages", "/lib/python3", "\\lib\\", "/mindspore/", "<frozen")
 # What graph mode and the data engine write into the message, in place of frames: the lines of the program.
 _GRAPH_LINE = re.compile(r"In file ([^\n:]{1,500}):(\d{1,9})")
+_INNER = re.compile(
+    r"^(?:[\w.]{1,80}(?:Error|Exception|Interrupt|Exit): [^\n]{1,400}|\[ERROR\] (?!Execute)[^\n]{1,400})", re.MULTILINE
+)
 _PYTHON_LINE = re.compile(r'File "([^"\n]{1,500})", line (\d{1,9})(?:, in ([\w<>]{1,200}))?')
 
 
@@ -53,7 +56,14 @@ def _quoted(text: str) -> Source | None:
 
 
 def first_line(text: str) -> str:
-    """The first line that says something: graph mode's messages begin with blank lines, rules and a title."""
+    """The line that says what is wrong.
+
+    Graph mode's messages begin with blank lines, rules and a title; the data engine's hold the real error further down.
+    """
+    if text.startswith("Exception thrown from "):
+        inner = [match[0] for match in _INNER.finditer(text)]
+        if inner:
+            return inner[-1].strip()[:300]
     for line in text.splitlines():
         stripped = line.strip()
         if stripped and set(stripped) - set("-=_*") and not stripped.startswith("- "):

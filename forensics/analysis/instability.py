@@ -4,6 +4,7 @@ whether the learning rate is to blame. Several rules share this judgement."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,6 +25,7 @@ REACH = 20
 ADAPTIVE_LEVEL = Limit(0.01, 0.05, "1", "UMLAUT: 0.01; own: five times that")
 SGD_LEVEL = Limit(0.5, 2.0, "1", "own: half and twice the usual 0.1 with momentum 0.9, as lr / (1 − momentum)")
 JUMP = Limit(1.5, 3.0, "×", "own: a change of the learning rate within one step")
+RATE_LIMITS: Mapping[str, Limit] = {"adaptive": ADAPTIVE_LEVEL, "sgd": SGD_LEVEL, "jump": JUMP}
 _ADAPTIVE = ("adam", "lamb", "rmsprop", "adagrad", "adadelta", "adafactor", "lion", "came", "adan", "sophia", "yogi")
 
 
@@ -62,11 +64,6 @@ class Rate:
     jump: float
     jump_at: int
 
-    @property
-    def remarkable(self) -> bool:
-        """Whether level or jump is past its warning limit."""
-        return self.level >= 75 or self.jump >= JUMP.warning
-
 
 @dataclass(frozen=True)
 class Instability:
@@ -81,8 +78,12 @@ class Instability:
     confidence: float
 
 
-def assess(case: Case) -> Instability | None:
-    """Judge the whole history; None when neither loss nor gradients left their level for good."""
+def assess(case: Case, limits: Mapping[str, Limit] | None = None) -> Instability | None:
+    """Judge the whole history; None when neither loss nor gradients left their level for good.
+
+    `limits` are RATE_LIMITS unless a rule brings the user's own.
+    """
+    limits = limits or RATE_LIMITS
     loss, gradient = growth(case.loss), growth(case.grad_norm, calm=100)
     # Gradients alone shrink and grow by ten in sound runs; without the loss it takes more to speak of a break.
     if loss is None and gradient is not None and gradient.factor < APART**2:
@@ -91,34 +92,45 @@ def assess(case: Case) -> Instability | None:
         return None
     onset = min(item.onset for item in (loss, gradient) if item is not None)
     first = gradient is not None and (loss is None or _gradients_lead(case, gradient, loss))
-    rate = rate_around(case, onset)
-    blame, confidence = _blame(rate, first, measured=gradient is not None)
+    rate = rate_around(case, onset, limits)
+    blame, confidence = _blame(rate, first, limits["jump"], measured=gradient is not None)
     return Instability(onset, loss, gradient, first, rate, blame, confidence)
 
 
 def growth(values: Series, calm: int = 8) -> Growth | None:
     """Whether the finite beginning of a series ends ten times or more above its level.
 
-    The level is the lowest median of `calm` neighbours so far, but no less than a tenth of where the series began: a
-    loss that has fallen near zero fluctuates by large factors without coming apart.
+    The level is the lowest median of `calm` neighbours so far. Rises are measured in its magnitude, but in no less than
+    a tenth of the largest median's so far: a loss that has fallen near zero fluctuates by large factors without coming
+    apart, and one that is negative has no ratio to its level.
     """
-    magnitude = np.abs(_finite_beginning(values))
-    if len(magnitude) < 2:
+    series = finite_beginning(values)
+    if len(series) < 2:
         return None
-    level = _levels(magnitude, calm)
-    reference = np.concatenate([level[:1], level[:-1]])
-    factor = magnitude / reference
+    factor, level = rises(series, calm)
     if not factor[-1] >= APART:
         return None
     back = np.flatnonzero(factor <= 2)
     onset = int(back[-1]) + 1 if len(back) else 1
-    return Growth(onset, float(magnitude[-1] / reference[onset]), float(reference[onset]))
+    unit = (factor[-1] - 1) / (series[-1] - level[-1])
+    return Growth(onset, float(1 + (series[-1] - level[onset]) * unit), float(level[onset]))
 
 
-def rate_around(case: Case, onset: int) -> Rate:
+def rises(series: Series, calm: int = 8) -> tuple[Series, Series]:
+    """For each value how many times its level it is (1 at the level), and the level; see `growth`."""
+    medians = _medians(series, calm)
+    before = np.concatenate([medians[:1], medians[:-1]])
+    level: Series = np.minimum.accumulate(before)
+    unit = np.maximum(np.abs(level), 0.1 * np.maximum.accumulate(np.abs(before)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        factor: Series = 1 + (series - level) / np.maximum(unit, np.finfo(np.float64).tiny)
+    return factor, level
+
+
+def rate_around(case: Case, onset: int, limits: Mapping[str, Limit]) -> Rate:
     """The learning rate's level and jumps within reach of the break at index `onset`."""
     rates = case.series("learning_rate")
-    limit, effective = _scale(case)
+    limit, effective = rate_scale(case, limits)
     known = rates[: onset + 1]
     known = known[np.isfinite(known)]
     value = float(known[-1]) if len(known) else math.nan
@@ -138,15 +150,16 @@ def is_adaptive(optimizer: str) -> bool:
     return any(name in optimizer.lower() for name in _ADAPTIVE)
 
 
-def _scale(case: Case) -> tuple[Limit, float]:
+def rate_scale(case: Case, limits: Mapping[str, Limit]) -> tuple[Limit, float]:
+    """The limits for this kind of optimizer, and what a rate is multiplied with to be compared with them."""
     if is_adaptive(case.optimizer):
-        return ADAPTIVE_LEVEL, 1.0
+        return limits["adaptive"], 1.0
     momentum = case.hyper_parameter("momentum")
-    return SGD_LEVEL, 1.0 / (1.0 - momentum) if 0 <= momentum < 1 else 1.0
+    return limits["sgd"], 1.0 / (1.0 - momentum) if 0 <= momentum < 1 else 1.0
 
 
-def _blame(rate: Rate, gradients_first: bool, *, measured: bool) -> tuple[Blame, float]:
-    if rate.jump >= JUMP.warning:
+def _blame(rate: Rate, gradients_first: bool, jump: Limit, *, measured: bool) -> tuple[Blame, float]:
+    if rate.jump >= jump.warning:
         return "learning-rate-too-high", 0.85
     if rate.level >= 75:
         # Gradients that explode under a loss still at its level are no matter of the step size, unless it is absurd.
@@ -167,7 +180,8 @@ def _gradients_lead(case: Case, gradient: Growth, loss: Growth) -> bool:
     return bool(abs(case.loss[gradient.onset]) <= 3 * loss.level)
 
 
-def _finite_beginning(values: Series) -> Series:
+def finite_beginning(values: Series) -> Series:
+    """The values up to the first that is infinite or unknown; unknown ones at the very start repeat the first known."""
     known = values[np.flatnonzero(~np.isnan(values))[0] :] if (~np.isnan(values)).any() else values[:0]
     offset = len(values) - len(known)
     bad = np.flatnonzero(~np.isfinite(known))
@@ -176,17 +190,14 @@ def _finite_beginning(values: Series) -> Series:
     return np.concatenate([np.full(offset, beginning[0]), beginning]) if offset and len(beginning) else beginning
 
 
-def _levels(magnitude: npt.NDArray[np.float64], calm: int) -> npt.NDArray[np.float64]:
-    """The lowest median of `calm` neighbours up to each index."""
-    medians = np.array(
-        [np.median(magnitude[max(0, at - calm + 1) : at + 1]) for at in range(min(calm, len(magnitude)))]
-    )
-    if len(magnitude) > calm:
-        windows = np.lib.stride_tricks.sliding_window_view(magnitude, calm)[1:]
+def _medians(series: Series, calm: int) -> npt.NDArray[np.float64]:
+    """The median of each value and up to `calm` − 1 before it."""
+    count = min(calm, len(series))
+    medians = np.array([np.median(series[: at + 1]) for at in range(count)])
+    if len(series) > calm:
+        windows = np.lib.stride_tricks.sliding_window_view(series, calm)[1:]
         medians = np.concatenate([medians, np.median(windows, axis=1)])
-    beginning = float(np.median(magnitude[: max(1, min(5, len(magnitude) // 4))]))
-    lowest: Series = np.minimum.accumulate(medians)
-    return np.maximum(lowest, max(0.1 * beginning, float(np.finfo(np.float64).tiny)))
+    return medians
 
 
 def total_weight_norm(case: Case) -> float:

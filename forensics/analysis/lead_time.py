@@ -21,7 +21,7 @@ def lead_time(
     back from the trip as long as the rule keeps warning, so a false alarm long ago is no lead.
     """
     trip = case.fatal_step
-    if trip is None or case.trigger_kind == "manual":
+    if trip is None or case.asked_for:
         return None
     steps = case.steps[case.steps < trip]
     fired = {finding.rule for finding in findings}

@@ -38,7 +38,7 @@ class Job:
 
     def suspects(self) -> list[Bundle]:
         """The ranks that may have been the first to fail, the likeliest first."""
-        failed = [bundle for bundle in self.bundles if Case(bundle).trigger_kind != "manual"]
+        failed = [bundle for bundle in self.bundles if not Case(bundle).asked_for]
         return sorted(failed or self.bundles, key=_step_of)[:MAX_SUSPECTS]
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ def telling(bundles: Sequence[Bundle]) -> Bundle:
     """
     newest = max(bundles, key=lambda bundle: bundle.header.created)
     run = [bundle for bundle in bundles if bundle.header.run == newest.header.run]
-    failures = [bundle for bundle in run if Case(bundle).trigger_kind != "manual"]
+    failures = [bundle for bundle in run if not Case(bundle).asked_for]
     if not failures:
         return newest
     last = max(failures, key=lambda bundle: bundle.header.created)

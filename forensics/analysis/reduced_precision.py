@@ -6,6 +6,7 @@ import math
 
 from forensics.analysis.judgement import Judgement
 from forensics.analysis.message import figure, t
+from forensics.analysis.operators import base_name
 from forensics.analysis.origin import SIXTEEN_BITS, Break, Counterfactual, Operand
 from forensics.bundle.tensors import FLOAT_MAX
 
@@ -67,6 +68,12 @@ def _vanished(found: Break, item: Operand) -> bool:
     return not item.integer and (item.zero > 0 or subnormal)
 
 
+def _chained(found: Break) -> bool:
+    """Whether the operator multiplies many numbers, or computes in float32 outside of its 16-bit operands."""
+    kinds = {item.dtype for item in (*found.inputs, *found.outputs) if not item.integer}
+    return "prod" in base_name(found.op) or bool(kinds - {"float16"})
+
+
 def _estimated(found: Break) -> Judgement | None:
     """Without the comparison: where the arithmetic itself says that float32 would hold the result."""
     kind = found.reduced_type
@@ -76,7 +83,7 @@ def _estimated(found: Break) -> Judgement | None:
     limit = figure(FLOAT_MAX[kind])
     detail = t("inputs up to {peak}, {kind} ends at {limit}", peak=figure(peak), kind=kind, limit=limit)
     reason = t(
-        "The inputs are finite and the result passes the range of {kind}; what float32 gives was not tried.", kind=kind
+        "The inputs are finite, and the result passes the range of {kind} where float32's would hold it.", kind=kind
     )
     if found.family == "cast":
         established = peak > FLOAT_MAX[kind] and not any(item.dtype in SIXTEEN_BITS for item in found.inputs)
@@ -85,8 +92,11 @@ def _estimated(found: Break) -> Judgement | None:
         )
     if found.family == "exponential" and found.kind == "inf" and _EXP_LIMIT_16 - 0.1 < peak < _EXP_LIMIT_32:
         return Judgement("fp16-overflow", "established", 0.93, detail, reason)
-    if found.family in ("product", "sum", "difference", "unknown") and found.kind == "inf":
-        return Judgement("fp16-overflow", "supported", 0.85, detail, reason)
+    if found.family in ("product", "sum", "difference") and not _chained(found):
+        # Any sum of products of two float16 numbers is finite in float32: the 16-bit type alone can be to blame.
+        return Judgement("fp16-overflow", "established", 0.93, detail, reason)
+    if found.family == "unknown" and found.kind == "inf":
+        return Judgement("fp16-overflow", "supported", 0.7, detail, reason)
     if found.family == "power" and found.kind == "inf" and not any(item.zero for item in found.inputs):
         return Judgement("fp16-overflow", "supported", 0.75, detail, reason)
     if found.family in ("product", "sum", "normalization", "softmax", "attention", "unknown"):

@@ -23,13 +23,27 @@ def first_bad_step(case: Case) -> int | None:
     known = np.flatnonzero(~np.isnan(losses))
     # NaN means "not recorded" as well: before the first known loss it does not count.
     nan_loss = np.isnan(losses) & (np.arange(len(losses)) > (known[0] if len(known) else len(losses)))
-    reported = case.trigger_kind in ("nan-loss", "inf-loss", "exception", "manual")
+    reported = case.trigger_kind not in ("nonfinite-gradient", "nonfinite-weight", "float-status")
     bad = np.isinf(losses) | (nan_loss & reported) | (np.isinf(norms) & ~skipped)
     steps = case.steps[bad]
     candidates = [int(steps[0])] if len(steps) else []
     if case.numerical and case.fatal_step is not None:
         candidates.append(case.fatal_step)
     return min(candidates, default=None)
+
+
+def overflow_at_any_scale(case: Case) -> int | None:
+    """The first step of an unbroken run of overflows during which the loss scale fell by 256 or more, under finite losses.
+
+    A gradient that overflows whatever the scale is was never a matter of magnitude. None where there is no such run.
+    """
+    skipped, scale, losses = case.series("overflow"), case.series("loss_scale"), case.loss
+    applied = np.flatnonzero(~(skipped == 1))
+    start = int(applied[-1]) + 1 if len(applied) else 0
+    run = scale[start:]
+    if len(run) < 8 or not np.isfinite(run).all() or not np.isfinite(losses[start:]).all():
+        return None
+    return int(case.steps[start]) if run[-1] > 0 and run[0] >= 256 * run[-1] else None
 
 
 def bad_parameters(case: Case) -> tuple[list[str], int]:
@@ -48,6 +62,12 @@ def bad_parameters(case: Case) -> tuple[list[str], int]:
 
 def judge_series(case: Case, step: int | None, unrest: Instability | None) -> Judgement:
     """A cause as far as the evidence goes, never more than `supported`."""
+    if not case.numerical and step is not None and step == overflow_at_any_scale(case):
+        reason = t(
+            "The loss is finite and its gradient overflows at every loss scale: a derivative is infinite or NaN there."
+        )
+        detail = t("gradients overflow at any loss scale")
+        return Judgement("singular-gradient", "supported", 0.6, detail, reason, phase="backward")
     bad, measured = bad_parameters(case)
     at = case.steps == (math.nan if step is None else step)
     losses = case.loss[at]

@@ -52,25 +52,29 @@ def read(dataset: h5py.Dataset, stream: BinaryIO, max_bytes: int, max_unpacked: 
         dataset: contiguous, or in chunks with at most the filters that the writer uses.
         stream: the file that the dataset is in.
         max_bytes: limit on the elements' size.
-        max_unpacked: the same for elements in chunks, which may be much smaller in the file.
+        max_unpacked: what a sound file has in chunks at most: they may take a thousandth of that in the file.
 
-    Raises LimitExceeded when it declares more than that, ValueError when it is laid out as no bundle is or cut short.
+    Raises LimitExceeded when it holds more than max_bytes, ValueError when it is not as a writer leaves it.
     """
     shape, dtype, declared = shape_of(dataset), dtype_of(dataset), size_of(dataset)
     plan = dataset.id.get_create_plist()
-    contiguous = plan.get_layout() == h5py.h5d.CONTIGUOUS
-    if declared > (max_bytes if contiguous else min(max_bytes, max_unpacked)):
-        raise LimitExceeded(f"it declares {declared} bytes")
     if plan.get_external_count():
         raise ValueError("its elements lie in another file")
-    if contiguous:
+    if plan.get_layout() == h5py.h5d.CONTIGUOUS:
         if not declared:
             return np.empty(shape, dtype)
-        if dataset.id.get_offset() is None:
-            raise ValueError("its elements were never written")
-        return _typed(_piece(stream, dataset.id.get_offset(), declared), dtype, shape)
+        offset = dataset.id.get_offset()
+        if offset is None or stream.seek(0, 2) - offset < declared:
+            raise ValueError("its elements were never written, or cut off")
+        if declared > max_bytes:
+            raise LimitExceeded(f"it holds {declared} bytes, more than the {max_bytes} that were allowed")
+        return _typed(_piece(stream, offset, declared), dtype, shape)
     if plan.get_layout() != h5py.h5d.CHUNKED:
         raise ValueError("its elements are laid out as no bundle's are")
+    if declared > max_unpacked:
+        raise ValueError(f"it declares {declared} bytes")
+    if declared > max_bytes:
+        raise LimitExceeded(f"it declares {declared} bytes, more than the {max_bytes} that were allowed")
     filters = tuple(plan.get_filter(i)[0] for i in range(plan.get_nfilters()))
     if filters not in ((), (DEFLATE,), (SHUFFLE, DEFLATE)):
         raise ValueError("its elements are packed as no bundle's are")

@@ -102,8 +102,10 @@ class Bundle:
         """One tensor. Raises KeyError when it is not stored, LimitExceeded or BundleDamaged when it cannot be read."""
         try:
             return self._source.tensor(section, name, max_bytes)
-        except BundleDamaged as error:
-            self.damaged.setdefault(section, error.message)
+        except ForensicsError as error:
+            # A caller's own limit says nothing about the file.
+            if isinstance(error, BundleDamaged) or max_bytes >= MAX_TENSOR_BYTES:
+                self.damaged.setdefault(section, error.message)
             raise
 
     def tensor_facts(self, section: str, name: str) -> tuple[str, tuple[int, ...], int]:

@@ -13,6 +13,7 @@ import numpy as np
 MAX_DEPTH = 60
 # The range of a double: an integer beyond it is infinite to everything that reads it.
 MAX_BITS = 1024
+MAX_DIGITS = 310
 
 
 def number(value: float) -> float | str:
@@ -63,7 +64,7 @@ def loads(text: str) -> Any:
 
     def integer(digits: str) -> int | str:
         # Python 3.10 turns a million digits into a number, and takes minutes.
-        return int(digits) if len(digits) < MAX_BITS // 4 else plain(float(digits))
+        return int(digits) if len(digits) <= MAX_DIGITS else plain(float(digits))
 
     try:
         return plain(json.loads(text, parse_constant=refuse, parse_int=integer))

@@ -88,7 +88,7 @@ def _tensors(bundle: Bundle, section: str, everything: bool) -> Iterator[str]:
     from forensics.report import units
     from forensics.report.speech import visible
 
-    names = bundle.tensor_names(section)
+    names = sorted(bundle.tensor_names(section))
     shown = names if everything else names[:TENSORS_SHOWN]
     if names:
         yield f"  tensors: {len(names)}"

@@ -7,7 +7,6 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from forensics.bundle import strict_json
 from forensics.errors import OutputNotWritten
 
 ENDINGS = {"html": ".html", "json": ".json", "markdown": ".md", "text": ".txt"}
@@ -40,6 +39,7 @@ def is_ours(file: Path, identity: str) -> bool:
 
 
 def _of_json(text: str) -> str | None:
+    from forensics.bundle import strict_json
     from forensics.report.view import identity_of
 
     found = strict_json.loads(text)

@@ -78,19 +78,20 @@ class Program(click.Group):
                 raise click.exceptions.Exit(_closed_pipe()) from None
             except KeyboardInterrupt:
                 raise click.exceptions.Exit(INTERRUPTED) from None
-            except ForensicsError as error:
-                code, line = error.exit_code, str(error)
-            except MemoryError:
-                code, line = 1, "this machine's memory is not enough for it"
             except Exception as error:
-                code, line = (
-                    1,
-                    f"{type(error).__name__}: {str(error)[:300]} (unexpected; --debug shows where it happened)",
-                )
-            if ctx.meta.get(_DEBUG):
-                traceback.print_exc()
+                if ctx.meta.get(_DEBUG):
+                    traceback.print_exc()
+                code, line = _explained(error)
             say(line)
             raise click.exceptions.Exit(code)
+
+
+def _explained(error: Exception) -> tuple[int, str]:
+    if isinstance(error, ForensicsError):
+        return error.exit_code, str(error)
+    if isinstance(error, MemoryError):
+        return 1, "this machine's memory is not enough for it"
+    return 1, f"{type(error).__name__}: {str(error)[:300]} (unexpected; --debug shows where it happened)"
 
 
 def say(line: str) -> None:

@@ -132,6 +132,7 @@ def _undone(workload: Workload) -> Iterator[None]:
     before = [framework.to_host(parameter).raw for parameter in others]
     states = random.getstate(), np.random.get_state()
     generator = mindspore.get_rng_state()
+    _forget_failures()
     if graph:
         mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
     os.environ["MS_JIT"] = "0"  # an @jit function inside the network runs operator by operator then
@@ -151,6 +152,14 @@ def _undone(workload: Workload) -> Iterator[None]:
         mindspore.set_rng_state(generator)
         random.setstate(states[0])
         np.random.set_state(states[1])
+
+
+def _forget_failures() -> None:
+    """After an exception inside a gradient step, MindSpore's next PyNative gradient mistakes its inputs for others
+    ("the index 7 is out of range", seen on 2.7 and 2.10) unless what the failed step left is cleared."""
+    executor = getattr(mindspore.common.api, "_pynative_executor", None)
+    if executor is not None and hasattr(executor, "clear_res"):
+        executor.clear_res()
 
 
 Redact = Callable[[str], str]

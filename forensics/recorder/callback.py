@@ -112,7 +112,7 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         Args:
             net: the network (a Cell).
             optimizer: its optimizer; it keeps every attribute (`get_lr`, `parameters` …) under the returned object.
-            forward: gives the loss from the tensors of a batch, as `step` receives them; lets the autopsy re-run a step.
+            forward: gives the loss from the tensors of a batch, as `step` gets them; lets the autopsy re-run a step.
         """
         self._training = True
         held = self._loop.watch(net, optimizer, forward)
@@ -212,6 +212,9 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
     def _tell(self, exception: BaseException) -> None:
         """Hand an exception to `on_exception`, once: it may come by evaluation, by training and by the interpreter."""
         if exception is self._response.raised or id(exception) in self._told or _is_quiet_exit(exception):
+            return
+        if isinstance(exception, SystemExit) and self._response.signalled:
+            self._flight.note("exit", f"SystemExit({exception.code}) after a signal")
             return
         self._told.add(id(exception))
         try:

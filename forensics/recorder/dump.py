@@ -15,12 +15,19 @@ import numpy as np
 from forensics.bundle.content import Part
 from forensics.bundle.writer import BundleWriter
 from forensics.errors import BundleNotWritten
-from forensics.recorder import autopsy, evidence, exceptions, framework
+from forensics.recorder import autopsy, environment, evidence, exceptions, framework
 from forensics.recorder.flight import Batch, Flight, iso
 from forensics.recorder.guard import logger
 from forensics.recorder.reading import Trip
 
-NUMERICAL = ("nan-loss", "inf-loss", "nonfinite-gradient", "nonfinite-weight", "float-status")
+NUMERICAL = (
+    "nan-loss",
+    "inf-loss",
+    "nonfinite-gradient",
+    "nonfinite-weight",
+    "float-status",
+    "loss-scale-collapse",
+)
 # Of a bundle's budget, the batch may take this share; the rest is for weights, then optimizer state.
 BATCH_SHARE = 0.25
 
@@ -39,6 +46,8 @@ class Dump:
         device: bool = True,
         threads: list[dict[str, Any]] | None = None,
     ) -> None:
+        if flight.ring is None:
+            flight.name()
         self.flight = flight
         self.trip = trip
         self.held_back = held_back
@@ -101,8 +110,7 @@ class Dump:
         self._add(content, "model", lambda: Part(flight.model[0], {"parameters": flight.model[1]}))
         self._add(content, "dataset", lambda: Part(flight.dataset))
         self._add(content, "events", self._events)
-        environment = {**flight.environment, "redacted": dict(flight.redactor.counts)}
-        self._add(content, "environment", lambda: Part(environment))
+        self._add(content, "environment", self._environment)
         # Last, so that it can tell what failed above.
         self._add(content, "recorder", self._recorder)
         return content
@@ -179,6 +187,14 @@ class Dump:
                 for frame in thread["frames"]:
                     frame |= {"file": redactor.text(frame["file"]), "code": redactor.text(frame["code"])}
         return Part(facts)
+
+    def _environment(self) -> Part:
+        flight = self.flight
+        if not flight.environment:
+            # Something went wrong before training began: there was no occasion to collect it.
+            flight.environment = environment.collect(flight.redactor)
+        fresh = environment.refresh(flight.redactor)
+        return Part({**flight.environment, **fresh, "redacted": dict(flight.redactor.counts)})
 
     def _scalars(self) -> Part | None:
         if self.flight.ring is None:

@@ -22,7 +22,6 @@ from typing import Any
 
 import psutil
 
-import forensics
 from forensics.recorder import host
 from forensics.recorder.exceptions import is_own
 from forensics.recorder.logs import log_tail
@@ -157,7 +156,7 @@ def _within(ask: Callable[[], Any], seconds: float) -> Any:
 
 
 def _versions(environ: Mapping[str, str]) -> Facts:
-    facts: Facts = {"python": platform.python_version(), "msforensics": forensics.__version__}
+    facts: Facts = {"python": platform.python_version(), "msforensics": _own_version()}
     for name in ("mindspore", "numpy", "h5py"):
         with suppress(importlib.metadata.PackageNotFoundError):
             facts[name] = importlib.metadata.version(name)
@@ -169,6 +168,11 @@ def _versions(environ: Mapping[str, str]) -> Facts:
         if commit:
             facts["mindspore_commit"] = commit[1]
     return {**facts, **host.versions(environ)}
+
+
+def _own_version() -> str:
+    # Not imported: the package at the top knows of the analyzer, which nothing here may depend on.
+    return str(getattr(sys.modules.get(__name__.partition(".")[0]), "__version__", "?"))
 
 
 def _mindspore_commit(module: Any) -> str:

@@ -38,6 +38,8 @@ class Response:
         self._spike = loss_spike.LossSpike()
         self._collapse = loss_scale_collapse.LossScaleCollapse()
         self._quiet_until = 0
+        # Whether a signal was answered: an exit that follows belongs to it.
+        self.signalled = False
         self._writing = False
         self._lock = threading.RLock()
         # Called after each bundle, for signals that came while it was being written.
@@ -132,6 +134,7 @@ class Response:
         """
         flight = self.flight
         with self._lock:
+            self.signalled = self.signalled or trip.kind == "signal"
             flight.note("dump" if trip.kind == "manual" else "trip", trip.message)
             path: Path | None = None
             trigger = self._facts(trip)

@@ -57,6 +57,8 @@ class Watchdog:
             faulthandler.cancel_dump_traceback_later()
             self._stacks.close()
             self._stacks = None
+            if self._stacks_path is not None and self._stacks_path.stat().st_size == 0:
+                self._stacks_path.unlink()
 
     def alive(self) -> None:
         """Something happened."""

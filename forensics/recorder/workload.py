@@ -52,7 +52,7 @@ def from_callback(params: Any) -> Workload:
     """The workload of `Model.train`, from its callback parameters (a dictionary; a missing key is None)."""
     train_cell = params.get("train_network")
     network = params.get("network") or train_cell
-    joined = getattr(train_cell, "network", None)
+    joined = getattr(train_cell, "network", None) or _loss_network(train_cell)
     optimizer = params.get("optimizer") or _inner_optimizer(train_cell)
     weights = getattr(train_cell, "weights", None)
     if weights is None and optimizer is not None:
@@ -70,6 +70,20 @@ def from_callback(params: Any) -> Workload:
     )
 
 
+def _loss_network(train_cell: Any) -> Any:
+    """In a train cell of the user's own: its one child that is trained, which gives the loss when it is called."""
+    try:
+        children = [cell for cell in train_cell.name_cells().values() if not hasattr(cell, "global_step")]
+        trained = [cell for cell in children if cell.trainable_params()]
+    except Exception:  # a cell that does not answer these questions has no such child
+        return None
+    return trained[0] if len(trained) == 1 else None
+
+
 def _inner_optimizer(train_cell: Any) -> Any:
-    optimizer = getattr(train_cell, "optimizer", None)
-    return getattr(optimizer, "optimizer", optimizer)
+    for name in ("optimizer", *getattr(train_cell, "name_cells", dict)()):
+        optimizer = getattr(train_cell, name, None)
+        optimizer = getattr(optimizer, "optimizer", optimizer)
+        if hasattr(optimizer, "global_step") and hasattr(optimizer, "parameters"):
+            return optimizer
+    return None

@@ -137,7 +137,7 @@ def headroom(data: Headroom, t: Speech, prefix: str, *, wide: bool) -> str:
         axes.axhline(2, color=PALETTE["bad"], linewidth=1, linestyle=(0, (4, 3)))
         sheet.text(0, 14, t("Headroom in bits"), weight="bold")
         note = t("dashed: 2 bits, four times as much overflows") if wide else t("dashed: 2 bits")
-        sheet.text(width - 14, 14, note, "muted", size=FONT - 1, ha="right")
+        sheet.text(max(left + span, min(500, width - 14)), 14, note, "muted", size=FONT - 1, ha="right")
         marked = int(broken[0]) if len(broken) else int(np.argmin(bits))
         share = (marked + 0.6) / (count + 0.2)
         place = left + share * span

@@ -12,7 +12,7 @@ from matplotlib.ticker import NullLocator
 from forensics.report import units
 from forensics.report.alternatives import describe_heat_map
 from forensics.report.series import HEAT_LEVELS, HeatMap
-from forensics.report.sheet import FONT, NARROW, WIDE, Sheet, boxes, common_path, picture, shape, shortened
+from forensics.report.sheet import FONT, NARROW, WIDE, Sheet, boxes, breadth, common_path, picture, shape, shortened
 from forensics.report.speech import Speech
 from forensics.report.svg import PALETTE
 
@@ -29,7 +29,7 @@ def heat_map(data: HeatMap, fatal: int | None, t: Speech, prefix: str, *, wide: 
     letters = 36 if wide else 18
     common = common_path(data.parameters)
     labels = [shortened(name[common:], letters) for name in data.parameters]
-    left = 6.9 * max(6, *map(len, labels)) + 10
+    left = max(44.0, *map(breadth, labels)) + 10
     levels, steps = (data.levels, data.steps) if wide else (data.levels[:, -_NARROW:], data.steps[-_NARROW:])
     rows, columns = levels.shape
     head, height = 22, 22 + rows * each + 72

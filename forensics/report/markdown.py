@@ -7,7 +7,7 @@ import re
 
 from forensics.analysis.finding import Diagnosis
 from forensics.bundle.reader import Bundle
-from forensics.report.model import Cell, Column, Fact, Quote, ReportView, Table
+from forensics.report.model import Cell, Column, Fact, Quote, ReportView, Table, Trace
 from forensics.report.speech import Speech
 from forensics.report.view import build
 
@@ -44,7 +44,7 @@ def _sections(view: ReportView, t: Speech) -> list[str]:
     verdict = view.verdict
     sections = [
         f"## {prose(verdict.headline)}",
-        f"{code(verdict.cause)}: {escape(verdict.meaning)}",
+        ": ".join([code(verdict.cause), *([escape(verdict.meaning)] if verdict.meaning else [])]),
         f"**{escape(verdict.confidence)}, {verdict.percent}** ({escape(verdict.status_word)}: "
         f"{escape(verdict.status_meaning)})",
         _facts((*verdict.facts, *view.subject)),
@@ -71,10 +71,13 @@ def _sections(view: ReportView, t: Speech) -> list[str]:
         notes = "".join(f"\n- {escape(note)}" for note in view.origin.notes)
         tables = "\n\n".join(_table(table) for table in view.origin.tables)
         sections.append(_headed(t("Where it began"), f"{escape(view.origin.sentence)}\n{notes}\n\n{tables}".strip()))
-    for error in view.exceptions:
-        body = f"{code(error.type)}\n\n{fenced(error.message)}\n\n{_table(error.frames)}"
-        sections.append(_headed(t("The exception"), body))
-    sections += [_table(table) for table in (view.trajectory, view.gradients, view.batch) if table]
+    for title, error in _traces(view, t):
+        message = f"{fenced(error.message)}\n\n" if error.message else ""
+        body = f"{code(error.type)}\n\n{message}{_table(error.frames)}"
+        sections.append(_headed(title, body))
+    sections += [
+        _table(table) for table in (view.trajectory, view.gradients, view.batch, view.weights, view.events) if table
+    ]
     sections += [_finding(view, number, t) for number in range(len(view.findings))]
     if view.ranks:
         sections.append(_table(view.ranks))
@@ -83,6 +86,11 @@ def _sections(view: ReportView, t: Speech) -> list[str]:
     sections += [_headed(group.name, _facts(group.facts)) for group in view.environment if not group.folded]
     sections.append(escape(" · ".join(text for text in (view.footer, view.fingerprint) if text)))
     return sections
+
+
+def _traces(view: ReportView, t: Speech) -> list[tuple[str, Trace]]:
+    exceptions = [(t("The exception"), item) for item in view.exceptions]
+    return exceptions + [(t("What each thread was doing"), item) for item in view.threads]
 
 
 def _finding(view: ReportView, number: int, t: Speech) -> str:

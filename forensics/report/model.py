@@ -5,7 +5,7 @@ All text in here is visible text of limited length (see `speech.visible`), but n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 Tone = Literal["", "bad", "warn", "good", "quiet"]
@@ -69,7 +69,7 @@ class Quote:
 
 @dataclass(frozen=True)
 class VerdictView:
-    """The first thing that is read."""
+    """The first thing that is read. `meaning` of the cause's id is empty where the headline says it already."""
 
     cause: str
     meaning: str
@@ -130,7 +130,7 @@ class OriginView:
 
 @dataclass(frozen=True)
 class Trace:
-    """One exception of the chain: its type, its message, its frames, innermost last."""
+    """One exception of the chain, or one thread: its type or name, its message, its frames, innermost last."""
 
     type: str
     message: tuple[str, ...]
@@ -179,9 +179,12 @@ class ReportView:
     chain: tuple[Link, ...]
     origin: OriginView | None
     exceptions: tuple[Trace, ...]
+    threads: tuple[Trace, ...]
     trajectory: Table | None
     gradients: Table | None
     batch: Table | None
+    weights: Table | None
+    events: Table | None
     findings: tuple[FindingView, ...]
     rules: RulesView
     environment: tuple[Group, ...]
@@ -189,4 +192,3 @@ class ReportView:
     ranks: Table | None = None
     fingerprint: str = ""
     footer: str = ""
-    notes: tuple[str, ...] = field(default=())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import logging
+import unicodedata
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -91,6 +92,12 @@ def shape(axes: Any, path: Path, **style: Any) -> None:
     patch = PathPatch(path, **style)
     patch.set_transform(axes.transData)
     axes.add_artist(patch)
+
+
+def breadth(text: str) -> float:
+    """Roughly how wide a label becomes in any of the fonts that a page may use; rather too much than too little."""
+    wide = sum(letter.isupper() or letter in "mw@%…" or unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return 6.7 * len(text) + 2.7 * wide
 
 
 def common_path(names: tuple[str, ...]) -> int:

@@ -13,6 +13,7 @@ from forensics.report.speech import visible, visible_lines
 
 CONTEXT_LINES = 4
 MAX_SOURCES = 1000
+MAX_THREADS = 50
 
 
 def place(file: str, line: int) -> str:
@@ -62,7 +63,7 @@ def _recorded(case: Case) -> Iterator[dict[str, Any]]:
     sources = case.bundle.facts("environment").get("source")
     for item in sources[:MAX_SOURCES] if isinstance(sources, list) else ():
         yield mapping(item)
-    for error in case.exceptions:
+    for error in (*case.exceptions, *case.threads[:MAX_THREADS]):
         frames = error.get("frames")
         for item in frames[:MAX_SOURCES] if isinstance(frames, list) else ():
             yield mapping(item)

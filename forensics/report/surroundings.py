@@ -16,6 +16,7 @@ from forensics.report.speech import Speech, more, visible, visible_lines
 
 EXCEPTIONS_SHOWN = 5
 FRAMES_SHOWN = 16
+THREADS_SHOWN = 12
 FACTS_SHOWN = 40
 VALUE_LENGTH = 400
 # Parts of the environment, the most telling first; what is long and seldom read is folded.
@@ -37,6 +38,12 @@ _PARTS: tuple[tuple[str, Message, bool], ...] = (
 def exceptions(case: Case, t: Speech) -> tuple[Trace, ...]:
     """The chain of exceptions, outermost first."""
     return tuple(_trace(error, t) for error in case.exceptions[:EXCEPTIONS_SHOWN])
+
+
+def threads(case: Case, t: Speech) -> tuple[Trace, ...]:
+    """What each thread was doing when the run hung."""
+    named = [{**thread, "type": thread.get("name") or t("a thread")} for thread in case.threads]
+    return tuple(_trace(thread, t) for thread in named[:THREADS_SHOWN])
 
 
 def _trace(error: dict[str, Any], t: Speech) -> Trace:

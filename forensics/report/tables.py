@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from forensics.analysis.evidence import Case, as_step, number_column, text_column, texts
+from forensics.analysis.evidence import Case, as_step, mapping, number_column, text_column, texts
 from forensics.analysis.finding import Diagnosis
 from forensics.analysis.message import Message
 from forensics.analysis.message import t as message
@@ -24,6 +25,8 @@ STEPS_SHOWN = 8
 PARAMETERS_SHOWN = 12
 COLUMNS_SHOWN = 20
 OWN_COLUMNS = 3
+EVENTS_SHOWN = 12
+SAMPLES_SHOWN = 16
 RANKS_SHOWN = 64
 _SERIES: tuple[tuple[str, Message], ...] = (
     ("loss", message("Loss")),
@@ -92,24 +95,54 @@ def gradients(case: Case, t: Speech) -> Table | None:
 
 def batch(case: Case, t: Speech) -> Table | None:
     """Figures of each column of the fatal batch."""
-    return statistics(case.batch, t("The batch of the fatal step"), COLUMNS_SHOWN, t)
+    table = case.batch
+    shown = range(min(COLUMNS_SHOWN, len(text_column(table, "name"))))
+    found = _statistics(table, shown, t("The batch of the fatal step"), t)
+    notes = _bad_samples(case, t)
+    return replace(found, more=" ".join(filter(None, (found.more, *notes)))) if found else None
 
 
-def statistics(table: Mapping[str, npt.NDArray[Any]], caption: str, limit: int, t: Speech) -> Table | None:
-    """Figures of tensors, in the order of the bundle; None when there are none."""
+def _bad_samples(case: Case, t: Speech) -> list[str]:
+    notes = []
+    for column, indices in list(mapping(case.bundle.facts("batch").get("bad_samples")).items())[:COLUMNS_SHOWN]:
+        known = texts(indices)
+        if known:
+            shown = visible(", ".join(known[:SAMPLES_SHOWN]))
+            rest = more(len(known) - SAMPLES_SHOWN, t)
+            notes.append(
+                t(
+                    "Samples with NaN or Inf in {column}: {samples}.",
+                    column=visible(column, 60),
+                    samples=f"{shown} {rest}".strip(),
+                )
+            )
+    return notes
+
+
+def weights(case: Case, t: Speech) -> Table | None:
+    """The parameters whose values are worst: not finite, then of the largest magnitude."""
+    table = case.weights
+    figures = {name: np.nan_to_num(number_column(table, name)) for name in ("nan", "pos_inf", "neg_inf", "min", "max")}
+    bad = figures["nan"] + figures["pos_inf"] + figures["neg_inf"]
+    largest = np.maximum(np.abs(figures["min"]), np.abs(figures["max"]))
+    order = np.lexsort((-largest, -bad))[:PARAMETERS_SHOWN].tolist()
+    return _statistics(table, order, t("The weights, worst first"), t)
+
+
+def _statistics(table: Mapping[str, npt.NDArray[Any]], shown: Sequence[int], caption: str, t: Speech) -> Table | None:
     names = text_column(table, "name")
     if not names:
         return None
     dtypes, shapes = text_column(table, "dtype"), text_column(table, "shape")
     numbers = {item.name: number_column(table, item.name) for item in schema.STATISTICS}
     rows = []
-    for row, name in enumerate(names[:limit]):
+    for row in shown:
         counts: list[Cell] = []
         for key in ("nan", "pos_inf", "neg_inf"):
             tone: Tone = "bad" if numbers[key][row] > 0 else ""
             counts.append(Cell(units.known(numbers[key][row]), tone))
         figures = [Cell(units.known(numbers[key][row])) for key in ("min", "max", "mean", "std", "zero")]
-        named = (Cell(visible(name)), Cell(visible(dtypes[row], 40)), Cell(units.shape(shapes[row])))
+        named = (Cell(visible(names[row])), Cell(visible(dtypes[row], 40)), Cell(units.shape(shapes[row])))
         rows.append((*named, *figures, *counts))
     columns = (
         Column(t("Tensor"), "name"),
@@ -124,7 +157,23 @@ def statistics(table: Mapping[str, npt.NDArray[Any]], caption: str, limit: int, 
         Column("+Inf", "number"),
         Column("-Inf", "number"),
     )
-    return Table(caption, columns, tuple(rows), more(len(names) - limit, t))
+    return Table(caption, columns, tuple(rows), more(len(names) - len(rows), t))
+
+
+def events(case: Case, t: Speech) -> Table | None:
+    """The newest of what happened besides steps."""
+    table = case.bundle.table("events")
+    kinds, messages = text_column(table, "kind"), text_column(table, "message")
+    if not kinds:
+        return None
+    steps = number_column(table, "step")
+    start = max(0, len(kinds) - EVENTS_SHOWN)
+    rows = tuple(
+        (Cell(units.known(steps[row])), Cell(visible(kinds[row], 60)), Cell(visible(messages[row])))
+        for row in range(start, len(kinds))
+    )
+    columns = (Column(t("Step"), "number"), Column(t("Event"), "name"), Column(t("What happened")))
+    return Table(t("Events"), columns, rows, t("and {count} before these", count=start) if start else "")
 
 
 def ranks(diagnosis: Diagnosis, t: Speech) -> Table | None:

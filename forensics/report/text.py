@@ -44,7 +44,7 @@ def render_view(view: ReportView, t: Speech) -> str:
 def _facts(view: ReportView, t: Speech) -> list[tuple[str, str]]:
     verdict = view.verdict
     facts = [
-        (t("Cause"), f"{verdict.cause}: {verdict.meaning}"),
+        (t("Cause"), ": ".join(part for part in (verdict.cause, verdict.meaning) if part)),
         (t("Confidence"), f"{verdict.confidence}, {verdict.percent} ({verdict.status_word}: {verdict.status_meaning})"),
     ]
     return facts + [

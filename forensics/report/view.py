@@ -39,9 +39,12 @@ def build(diagnosis: Diagnosis, bundle: Bundle, t: Speech) -> ReportView:
         chain=findings.chain(diagnosis, t),
         origin=origin.build(diagnosis.origin, case, t),
         exceptions=surroundings.exceptions(case, t),
+        threads=surroundings.threads(case, t),
         trajectory=tables.last_steps(case, t),
         gradients=tables.gradients(case, t),
         batch=tables.batch(case, t),
+        weights=tables.weights(case, t),
+        events=tables.events(case, t),
         findings=findings.findings(diagnosis, t),
         rules=findings.rules(diagnosis, t),
         environment=surroundings.environment(bundle, t),
@@ -79,10 +82,11 @@ def _rank(diagnosis: Diagnosis, t: Speech) -> str:
 def _verdict(diagnosis: Diagnosis, case: Case, t: Speech) -> VerdictView:
     verdict = diagnosis.verdict
     finding = findings.decisive(diagnosis)
+    headline, meaning = _sentence(verdict.headline, t), findings.meaning(verdict.cause, t)
     return VerdictView(
         cause=visible(verdict.cause, 80),
-        meaning=findings.meaning(verdict.cause, t),
-        headline=_sentence(verdict.headline, t),
+        meaning="" if meaning.casefold() == headline.casefold() else meaning,
+        headline=headline,
         confidence=t(certainty(verdict.confidence)),
         percent=units.percent(verdict.confidence),
         status=verdict.status,

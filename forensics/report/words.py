@@ -73,6 +73,7 @@ INPUT: dict[str, Message] = {
     "weights": t("statistics of the weights"),
     "weight-histograms": t("histograms of the weights"),
     "exception": t("an exception"),
+    "threads": t("the threads' stacks"),
     "environment": t("the environment"),
     "model": t("the model"),
     "dataset": t("the dataset"),

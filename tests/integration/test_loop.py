@@ -96,14 +96,17 @@ def test_skip(mode: str, scratch: Path) -> None:
 
 def test_an_exception_in_the_loop(mode: str, scratch: Path) -> None:
     recorder = FlightRecorder(scratch / "run")
-    with pytest.raises(ZeroDivisionError), recorder:
+
+    def loop() -> None:
         network, optimizer, forward, gradient = _parts()
         optimizer = recorder.watch(network, optimizer, forward=forward)
-        for x, y in _batches():
+        for number, (x, y) in enumerate(_batches()):
             loss, gradients = gradient(x, y)
             optimizer(gradients)
-            recorder.step(loss=loss, batch=(x, y))
-            print(1 / (3 - int(float(recorder._flight.step))))  # noqa: T201 — a user's own line
+            recorder.step(loss=loss, batch=(x, y), inverse=1 / (3 - number))
+
+    with pytest.raises(ZeroDivisionError), recorder:
+        loop()
     with open_bundle(recorder.bundles[0]) as bundle:
         assert bundle.facts("trigger")["kind"] == "exception"
         assert bundle.facts("exception")["chain"][0]["type"] == "ZeroDivisionError"
@@ -130,11 +133,15 @@ def test_without_watch_there_is_still_a_history(mode: str, scratch: Path) -> Non
     with FlightRecorder(scratch / "run", gradients="off") as recorder:
         network, optimizer, _, gradient = _parts()
         assert recorder.watch(network, optimizer) is optimizer
-        with pytest.raises(TrainingTripped):
+
+        def loop() -> None:
             for x, y in _batches((4,)):
                 loss, gradients = gradient(x, y)
                 optimizer(gradients)
                 recorder.step(loss=loss, batch=(x, y))
+
+        with pytest.raises(TrainingTripped):
+            loop()
     with open_bundle(recorder.bundles[0]) as bundle:
         assert bundle.facts("trigger")["held_back"] is False
         assert "gradients" in bundle.missing

@@ -36,10 +36,10 @@ class BadInputBatch(Rule):
     Symptom:
         The loss jumps or turns NaN at one step, out of a quiet history, and again at the same place of each epoch.
     Why:
-        One NaN in one sample reaches every weight by way of the gradients. A sample thousands of times larger than its
-        neighbours (a missing normalisation, a unit error, a damaged file) does the same by magnitude, and a constant
-        input (an empty image) has a deviation of zero. Labels and masks may well be constant; they are left alone.
-        Only the fatal batch is recorded, so that magnitudes are compared within it.
+        One NaN in one sample reaches every weight by way of the gradients. A sample thousands of times larger than
+        its neighbours (a missing normalisation, a unit error, a damaged file) does the same by magnitude, and a
+        constant input (an empty image) has a deviation of zero. Labels and masks may well be constant; they are left
+        alone. Only the fatal batch is recorded, so that magnitudes are compared within it.
     What to do:
         Look at the named samples and keep them out, then train on.
     """
@@ -54,7 +54,7 @@ class BadInputBatch(Rule):
     def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
         if columns := nonfinite_columns(case):
             return _nonfinite(case, columns)
-        wrong = case.trigger_kind not in ("manual", "exception", "hang", "signal", "killed")
+        wrong = not case.asked_for and case.trigger_kind not in ("exception", "hang", "signal", "killed")
         ratio, name, samples = extreme_samples(case)
         if ratio >= limits["ratio"].warning:
             detail = t(

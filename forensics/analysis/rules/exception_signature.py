@@ -25,10 +25,10 @@ class ExceptionSignature(Rule):
         The run ended with an exception; the last lines of its message are about the framework's own source files.
     Why:
         One fault has many texts (PyNative and graph mode phrase the same one differently), and one text has many
-        faults. The rule knows error codes, operators' messages and message shapes, each with where that knowledge comes
-        from, and looks at the root of the exception chain first. It points at the innermost line that is your own. In
-        PyNative mode operators run asynchronously, so that line may be where a result was read and not where the
-        operator was called.
+        faults. The rule knows error codes, operators' messages and message shapes, each with where that knowledge
+        comes from, and looks at the root of the exception chain first. It points at the innermost line that is your
+        own. In PyNative mode operators run asynchronously, so that line may be where a result was read and not where
+        the operator was called.
     What to do:
         Follow the remedy of the finding. An exception that no signature knows is named with your own line and class.
     """
@@ -41,11 +41,11 @@ class ExceptionSignature(Rule):
 
     def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
         known = [(item, best_match(type_of(item), message_of(item))) for item in reversed(case.exceptions)]
-        if case.trigger_kind == "manual" and not case.trigger.get("exception_also"):
+        if case.asked_for and not case.trigger.get("exception_also"):
             return Quiet(len(known), limits["exceptions"].warning, t("the bundle was asked for, not caused by it"))
         exception, signature = max(known, key=lambda pair: -1 if pair[1] is None else pair[1].specificity)
         if signature is None or signature.specificity == 0:
-            logged = best_match("", str(case.bundle.facts("environment").get("log_tail") or "")[-20_000:])
+            logged = best_match("", case.log_tail)
             if logged is not None and logged.specificity > (0 if signature else -1):
                 return _finding(case, exception, _Reading.of_log(case, logged))
         if signature is not None:

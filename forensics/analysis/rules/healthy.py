@@ -35,7 +35,7 @@ class Healthy(Rule):
         needed = limits["steps"].warning
         losses = case.loss
         seen = int(np.isfinite(losses).sum())
-        if case.trigger_kind != "manual":
+        if not case.asked_for:
             return Quiet(case.trigger_kind, "manual", t("the recorder was tripped"))
         bad = int((~np.isfinite(losses)).sum()) + int(np.isinf(case.grad_norm).sum())
         weights = sum(int(np.nansum(number_column(case.weights, name))) for name in ("nan", "pos_inf", "neg_inf"))

@@ -19,15 +19,20 @@ from forensics.analysis.message import Message, figure, t
 from forensics.analysis.origin import Break, first_break
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule
-from forensics.analysis.without_autopsy import bad_parameters, first_bad_step, judge_series
+from forensics.analysis.without_autopsy import (
+    bad_parameters,
+    first_bad_step,
+    judge_series,
+    overflow_at_any_scale,
+)
 
 
 class NonFiniteOrigin(Rule):
     """The first value that was not finite: which operator made it, from what, and in which line.
 
     Symptom:
-        The loss or a gradient is NaN or Inf. A loss that stays finite is no proof of health: on the CPU, ReLU, maximum
-        and clamp turn NaN into 0.
+        The loss or a gradient is NaN or Inf. A loss that stays finite is no proof of health: on the CPU, ReLU,
+        maximum and clamp turn NaN into 0.
     Why:
         NaN and Inf spread: by the time the loss shows one, most of the network holds them. Only the first operator
         with finite inputs and a non-finite output tells the cause, and the ranges of its inputs tell which: a
@@ -46,6 +51,8 @@ class NonFiniteOrigin(Rule):
     def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
         found = first_break(case)
         step = first_bad_step(case)
+        if step is None and not case.numerical:
+            step = overflow_at_any_scale(case)
         if found is None and step is None:
             return Quiet(0, limits["values"].warning, t("every recorded value is finite"))
         if (columns := nonfinite_columns(case)) and not _after_input(found, case):

@@ -23,12 +23,12 @@ class OverflowHeadroom(Rule):
     """How much room the largest value of each 16-bit operator left below the end of its type.
 
     Symptom:
-        The loss turns Inf or NaN in float16 though it is healthy in float32; weeks before, activations were already at
-        tens of thousands.
+        The loss turns Inf or NaN in float16 though it is healthy in float32; weeks before, activations were already
+        at tens of thousands.
     Why:
         float16 ends at 65504. An activation at 40000 is half a bit away, and a slightly larger sample passes it. The
-        headroom is log2(largest number of the type / largest magnitude), of every operator up to the break.
-        Constants near the end of the type, such as masks, are left out: they are meant to be there.
+        headroom is log2(largest number of the type / largest magnitude), of every operator up to the break. Constants
+        near the end of the type, such as masks, are left out: they are meant to be there.
     What to do:
         Keep the named operator in float32, or scale its input down, before it overflows.
     """

@@ -21,7 +21,8 @@ def check(reading: Reading) -> Trip | None:
     if reading.pulse is not None and reading.pulse.broken is not None:
         ago = reading.pulse.broken
         if ago:
-            return Trip("nonfinite-gradient", f"gradients were NaN or Inf {ago} steps before", poisoned=True, steps_ago=ago)
+            text = f"gradients were NaN or Inf {ago} steps before"
+            return Trip("nonfinite-gradient", text, poisoned=True, steps_ago=ago)
         loss = f" while the loss is {reading.loss:.6g}" if reading.loss_known else ""
         return Trip(
             "nonfinite-gradient", f"{reading.pulse.nonfinite} gradient elements are NaN or Inf{loss}", poisoned=True

@@ -47,7 +47,7 @@ def cells(item: schema.Column, shape: tuple[int, ...], rng: np.random.Generator)
     if item.dtype == "int64":
         return rng.integers(-(2**40), 2**40, shape)
     values = rng.normal(0, 1e3, shape).astype(item.dtype)
-    values.reshape(-1)[:3] = [np.nan, np.inf, -np.inf]
+    values.reshape(-1)[:3] = [np.nan, np.inf, -np.inf][: values.size]
     return values
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import forensics
 from forensics.bundle import strict_json
 from forensics.recorder import environment, host, logs, repository
 from forensics.recorder.environment import collect, refresh
@@ -56,6 +57,7 @@ def test_everything_of_this_machine(capfd: pytest.CaptureFixture[str]) -> None:
     assert facts["variables"] == {"GLOG_v": "1", "HCCL_AUTH_TOKEN": "«redacted:name»", "RANK_ID": "3"}
     assert facts["command"]["argv"] == ["~/train.py", "--password", "«redacted:name»"]
     assert facts["versions"]["numpy"] == np.__version__
+    assert facts["versions"]["msforensics"] == forensics.__version__
     assert facts["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert facts["packages"]["numpy"] == np.__version__
     assert list(facts["packages"]) == sorted(facts["packages"], key=str.lower)
@@ -127,7 +129,7 @@ def test_personal_variables_are_left_out() -> None:
 def test_many_variables_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "MAX_VARIABLES", 5)
     monkeypatch.setattr(environment, "MAX_VALUE", 100)
-    key = "q7Zx" "9LmV2pTnR4kW8sYdB3fH"
+    key = "q7Zx9LmV2pTnR4kW8sYdB3fH"
     facts = environment._variables(redactor(), {f"MS_{index}": "x " * 44 + key + " x" * 50 for index in range(9)})
     assert list(facts) == [f"MS_{index}" for index in range(5)]
     assert {len(value) for value in facts.values()} == {100}
@@ -373,6 +375,8 @@ def test_without_git(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert repository.commit_and_branch(redactor(), checkout) == {"branch": "feature"}
     (checkout / ".git/packed-refs").write_text(f"# pack-refs\n{commit} refs/heads/feature\n")
     assert repository.commit_and_branch(redactor(), checkout) == expected
+    tree(checkout, {"submodule/.git": "gitdir: ../.git/modules/submodule"})
+    assert repository.commit_and_branch(redactor(), checkout / "submodule") is None
     (checkout / ".git/HEAD").write_text(commit + "\n")
     assert repository.commit_and_branch(redactor(), checkout) == {"commit": commit, "branch": "(detached)"}
     (checkout / ".git/HEAD").write_text("garbage")

@@ -49,6 +49,7 @@ def test_what_surrounds_a_secret_stays() -> None:
     assert redacted('{"api_key": "abc", "model": "bert"}') == '{"api_key": "«redacted:name»", "model": "bert"}'
     assert redacted("https://me:pw@host/a?b=c") == "https://«redacted:url»@host/a?b=c"
     assert redacted("https://host/?token=abc123&file=x#top") == "https://host/?token=«redacted:name»&file=x#top"
+    assert redacted("ssh://git@host/x.git") == "ssh://git@host/x.git"
     assert redacted(f"/data/{KEY}/x.bin") == "/data/«redacted:entropy»/x.bin"
     assert redacted("f(password=abc, lr=0.1)") == "f(password=«redacted:name», lr=0.1)"
     assert redacted("/home/lisi/a:/home/lisi/b") == "~/a:~/b"

@@ -22,7 +22,6 @@ from forensics.analysis.finding import (
     Verdict,
 )
 from forensics.analysis.message import t
-from forensics.bundle import schema
 from forensics.bundle.content import Content, Header, Part
 from forensics.bundle.reader import Bundle, in_memory
 from forensics.bundle.tensors import from_numpy
@@ -38,14 +37,15 @@ LAYERS = tuple(f"backbone.layers.{layer}.{kind}" for layer in range(6) for kind 
 PARAMETERS = (*LAYERS, "head.weight", "head.bias")
 
 
-def scalars(count: int = 400) -> dict[str, Any]:
-    """A loss that falls for a long time, then climbs and becomes NaN."""
+def scalars(count: int = 400, *, climbs: bool = True) -> dict[str, Any]:
+    """A loss that falls for a long time, then climbs (where asked to) and becomes NaN."""
     rng = np.random.default_rng(7)
     step = np.arange(FATAL - count + 1, FATAL + 1, dtype=np.float64)
     loss = 0.6 + 2.2 * np.exp(-(step - step[0]) / 150) + rng.normal(0, 0.04, count)
     norm = np.exp(rng.normal(0, 0.2, count))
-    loss[-13:-1] += np.linspace(0.1, 3.5, 12)
-    norm[-13:-1] *= np.geomspace(1.5, 900, 12)
+    if climbs:
+        loss[-13:-1] += np.linspace(0.1, 3.5, 12)
+        norm[-13:-1] *= np.geomspace(1.5, 900, 12)
     loss[-1], norm[-1] = np.nan, np.nan
     return {
         "step": step,
@@ -87,13 +87,14 @@ def operators() -> dict[str, Any]:
     }
 
 
-def content() -> dict[str, Part]:
-    """The bundle of a run that took the logarithm of zero."""
-    table = scalars()
+def content(*, climbs: bool = True) -> dict[str, Part]:
+    """The bundle of a run that took the logarithm of zero, out of the blue unless it `climbs` before."""
+    table = scalars(climbs=climbs)
     steps = table["step"][-128:]
     rng = np.random.default_rng(3)
     norms = np.exp(rng.normal(-2, 0.25, (128, len(PARAMETERS))) + np.linspace(1.2, -1.2, len(PARAMETERS)))
-    norms[-13:-1] *= np.geomspace(1.5, 900, 12)[:, None]
+    if climbs:
+        norms[-13:-1] *= np.geomspace(1.5, 900, 12)[:, None]
     norms[-1], norms[-2, -1] = np.nan, np.inf
     norms[:, 3] = 0
     return {
@@ -121,6 +122,10 @@ def content() -> dict[str, Part]:
                     "zero_share": np.linspace(0, 0.4, len(PARAMETERS)),
                 },
             },
+        ),
+        "events": Part(
+            None,
+            {"": {"time": [1.7e9, 1.7e9], "step": [0, FATAL], "kind": ["start", "trip"], "message": ["", "nan-loss"]}},
         ),
         "batch": Part({}, {"statistics": statistics(("image", "float32", "32,1,28,28"), ("label", "int32", "32"))}),
         "environment": Part(
@@ -195,7 +200,14 @@ def content() -> dict[str, Part]:
                         }
                     ],
                     "scalars": [1e-8],
-                    "float32": {"tried": True, "finite": True, "out_min": -20.5, "out_max": 0.0},
+                    "float32": {
+                        "tried": True,
+                        "finite": True,
+                        "input_min": 1.2e-9,
+                        "input_max": 1.0,
+                        "out_min": -20.5,
+                        "out_max": 0.0,
+                    },
                 },
             },
             {"operators": operators()},
@@ -207,10 +219,12 @@ def content() -> dict[str, Part]:
 def statistics(*tensors: tuple[str, str, str]) -> dict[str, Any]:
     """One line of figures for each (name, dtype, shape)."""
     count = len(tensors)
-    numbers = {item.name: np.arange(count) + 0.5 for item in schema.STATISTICS if item.dtype != "text"}
     names, dtypes, shapes = zip(*tensors, strict=True)
-    whole = {name: np.zeros(count, dtype=np.int64) for name in ("nan", "pos_inf", "neg_inf", "zero", "crc32", "size")}
-    return {**numbers, **whole, "name": list(names), "dtype": list(dtypes), "shape": list(shapes)}
+    figures = {"l2": 31.6, "mean": 4.5, "std": 2.9, "min": 0.0, "max": 9.0}
+    numbers = {name: np.full(count, value) for name, value in figures.items()}
+    whole = {name: np.zeros(count, dtype=np.int64) for name in ("nan", "pos_inf", "neg_inf", "zero", "crc32")}
+    size = np.full(count, 320)
+    return {**numbers, **whole, "size": size, "name": list(names), "dtype": list(dtypes), "shape": list(shapes)}
 
 
 def bundle(parts: Content | None = None, missing: dict[str, str] | None = None) -> Bundle:
@@ -310,7 +324,7 @@ def diagnosis(**changes: Any) -> Diagnosis:
 # What a bundle must not be able to do: markup, scripts, terminal escapes, Markdown, text direction, endless names.
 HOSTILE = (
     "</style><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\x07\u202eevil`|*@user #1 {{7*7}} $x^2$ "
-    + "A" * 5000
+    + "A" * 1500
 )
 
 
@@ -337,6 +351,10 @@ def hostile_content() -> dict[str, Part]:
                 },
                 "last": {"parameter": [HOSTILE], "largest": [np.nan], "nonfinite": [2**62], "zero_share": [-np.inf]},
             },
+        ),
+        "events": Part(
+            None,
+            {"": {"time": [1.7e9, 1.7e9], "step": [0, FATAL], "kind": ["start", "trip"], "message": ["", "nan-loss"]}},
         ),
         "batch": Part({}, {"statistics": statistics((HOSTILE, HOSTILE, HOSTILE))}),
         "exception": Part(
@@ -387,7 +405,7 @@ def hostile_diagnosis() -> Diagnosis:
         summary=t("{text}", text=HOSTILE),
         explanation=t("{text}", text=HOSTILE),
         remedy=(t("do {text}", text=HOSTILE),),
-        evidence=tuple(Evidence(HOSTILE, 2**60, HOSTILE, float("inf"), t("{x}", x=HOSTILE)) for _ in range(100)),
+        evidence=tuple(Evidence(HOSTILE, 2**60, HOSTILE, float("inf"), t("{x}", x=HOSTILE)) for _ in range(40)),
         rule=HOSTILE,
         origin=None,
     )

@@ -148,9 +148,18 @@ def test_headroom_without_a_break_points_at_the_lowest() -> None:
     assert "ReduceSum" in text_of(charts.headroom(data, T, "p", wide=False))
 
 
+def test_headroom_of_operators_that_all_broke() -> None:
+    data = series.headroom(case(), 10)
+    assert data is not None
+    broken = replace(data, bits=np.full(11, np.nan), broken=np.ones(11, dtype=bool))
+    root = ElementTree.fromstring(charts.headroom(broken, T, "p", wide=True))
+    assert root.findtext(f"{SVG}desc") == "MatMul gave values that are not finite."
+
+
 def drawn(**columns: Any) -> str:
     length = len(next(iter(columns.values())))
-    parts = {"scalars": Part({}, {"": {"step": np.arange(1, length + 1), **columns}})}
+    parts = {"trigger": Part({"kind": "nan-loss"})}
+    parts["scalars"] = Part({}, {"": {"step": np.arange(1, length + 1), **columns}})
     data = series.trajectory(Case(samples.bundle(parts)))
     assert data is not None
     return charts.trajectory(data, T, "p", wide=True)

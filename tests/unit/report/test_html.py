@@ -197,6 +197,14 @@ def test_an_exception_is_shown_with_its_stack() -> None:
     assert "a\n  b &lt;c&gt;\n</pre>" in page
 
 
+def test_the_threads_of_a_hang_are_shown() -> None:
+    frames = [{"file": "wait.py", "line": 2, "function": "get", "code": "queue.get()"}]
+    parts = {"exception": Part({"threads": [{"name": "MainThread", "frames": frames}]})}
+    said = Page(html.render(samples.diagnosis(), samples.bundle(parts), T)).said()
+    assert "What each thread was doing" in said
+    assert "queue.get()" in said
+
+
 def test_code_between_backticks_is_set_as_code() -> None:
     from forensics.analysis.message import t
 

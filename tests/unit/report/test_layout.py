@@ -59,3 +59,8 @@ def test_an_endless_label_leaves_room_for_its_value() -> None:
 @pytest.mark.parametrize(("text", "columns", "padded"), [("梯", 4, "梯  "), ("abcdef", 3, "abcdef")])
 def test_padding(text: str, columns: int, padded: str) -> None:
     assert layout.padded(text, columns) == padded
+
+
+def test_no_pairs_no_lines() -> None:
+    assert layout.pairs([]) == []
+    assert layout.fit("", 0) == ""

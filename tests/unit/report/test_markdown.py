@@ -139,3 +139,27 @@ def test_ranks_have_a_table() -> None:
 def test_a_message_is_not_a_template() -> None:
     finding = samples.finding(summary=t("{x}", x="{y} {0} {"))
     assert "{y} {0} {" in said(findings=(finding,), chain=(finding,))
+
+
+def test_threads_have_their_stacks() -> None:
+    frames = [{"file": "wait.py", "line": 2, "function": "get", "code": "queue.get()"}]
+    bundle = samples.bundle({"exception": Part({"threads": [{"name": "MainThread", "frames": frames}]})})
+    shown = markdown.render(samples.diagnosis(), bundle, T)
+    assert "### What each thread was doing\n\n`MainThread`\n\n**Call stack" in shown
+    assert "`queue.get()`" in shown
+
+
+def test_a_report_of_next_to_nothing() -> None:
+    shown = markdown.render(samples.bare_diagnosis(), samples.bundle({}), T)
+    assert "## Too little was recorded to judge" in shown
+    assert "### How it came about" not in shown
+    assert "### Where it began" not in shown
+
+
+def test_what_needs_no_action_lists_none() -> None:
+    from forensics.analysis.finding import Verdict
+
+    verdict = Verdict("healthy", 0.9, "supported", 10, t("nothing wrong"))
+    shown = markdown.render(samples.diagnosis(verdict=verdict, findings=()), samples.bundle({}), T)
+    assert "What to do" not in shown
+    assert "`healthy`" in shown

@@ -82,3 +82,11 @@ def test_headlines_keep_names_as_they_are() -> None:
 
     verdict = replace(samples.diagnosis().verdict, headline=t("{p} is not finite", p="fc1.weight"))
     assert "  fc1.weight is not finite" in said(verdict=verdict)
+
+
+def test_what_needs_no_action_lists_none() -> None:
+    from forensics.analysis.finding import Verdict
+
+    shown = said(verdict=Verdict("healthy", 0.9, "supported", 10, t("nothing wrong")), findings=())
+    assert "What to do" not in shown
+    assert "Nothing wrong" in shown

@@ -130,6 +130,14 @@ def test_without_context_the_line_of_the_autopsy_is_quoted() -> None:
     assert [(line.number, line.text, line.here) for line in quote.lines] == [(30, "lp = ops.log(p)", True)]
 
 
+def test_the_lines_upstream_of_the_break_can_be_quoted() -> None:
+    place = {"file": "up.py", "line": 4, "code": "p = softmax(x)"}
+    case = Case(samples.bundle({"autopsy": Part({"chain": [{"source": place}, 5]})}))
+    quote = source.quote(Source("up.py", 4, ""), case)
+    assert quote is not None
+    assert [line.text for line in quote.lines] == ["p = softmax(x)"]
+
+
 def test_a_place_that_was_not_recorded_is_still_named() -> None:
     quote = source.quote(Source("other.py", 7, "f"), Case(samples.bundle()))
     assert quote is not None
@@ -319,6 +327,62 @@ def test_the_batch_shows_its_columns() -> None:
     table = tables.batch(Case(samples.bundle()), T)
     assert column(table, "Tensor") == ["image", "label"]
     assert column(table, "Shape") == ["32 × 1 × 28 × 28", "32"]
+
+
+def test_the_batch_names_its_bad_samples() -> None:
+    parts = samples.content()
+    facts_ = {"bad_samples": {"image": [3, 17], "label": [], "other": "x", "long": list(range(100))}}
+    parts["batch"] = Part(facts_, parts["batch"].tables)
+    table = tables.batch(Case(samples.bundle(parts)), T)
+    assert table is not None
+    assert table.more.startswith("Samples with NaN or Inf in image: 3, 17. Samples with NaN or Inf in long: 0, 1,")
+    assert table.more.endswith("15 and 84 more.")
+
+
+def test_a_batch_of_many_columns_is_cut() -> None:
+    columns = [(f"column{number}", "float32", "3") for number in range(30)]
+    table = tables.batch(Case(samples.bundle({"batch": Part({}, {"statistics": samples.statistics(*columns)})})), T)
+    assert table is not None
+    assert (len(table.rows), table.more) == (20, "and 10 more")
+
+
+def test_weights_are_listed_worst_first() -> None:
+    figures: dict[str, Any] = samples.statistics(*((name, "float32", "2") for name in ("calm", "large", "broken")))
+    figures["max"], figures["nan"] = np.array([1.0, 1e6, 2.0]), np.array([0, 0, 5])
+    parts = {"statistics": Part(None, {"weights": figures})}
+    table = tables.weights(Case(samples.bundle(parts)), T)
+    assert column(table, "Tensor") == ["broken", "large", "calm"]
+    assert column(table, "NaN") == ["5", "0", "0"]
+    assert tables.weights(Case(samples.bundle({})), T) is None
+
+
+def test_events_are_listed_oldest_first_and_cut_at_the_beginning() -> None:
+    table = tables.events(Case(samples.bundle()), T)
+    assert column(table, "Event") == ["start", "trip"]
+    count = 40
+    many: dict[str, Any] = {
+        "time": np.ones(count),
+        "step": np.arange(count),
+        "kind": ["skip"] * count,
+        "message": ["m"] * count,
+    }
+    long = tables.events(Case(samples.bundle({"events": Part(None, {"": many})})), T)
+    assert column(long, "Step")[-1] == "39"
+    assert long is not None
+    assert long.more == "and 28 before these"
+    assert tables.events(Case(samples.bundle({})), T) is None
+
+
+def test_threads_of_a_hang_are_shown_like_exceptions() -> None:
+    threads = [{"name": "MainThread", "frames": frames(3)}, {"frames": []}] * 20
+    case = Case(samples.bundle({"exception": Part({"threads": threads})}))
+    traces = surroundings.threads(case, T)
+    assert len(traces) == surroundings.THREADS_SHOWN
+    assert (traces[0].type, traces[1].type) == ("MainThread", "a thread")
+    assert column(traces[0].frames, "Function") == ["f0", "f1", "f2"]
+    quote = source.quote(Source("/p/file2.py", 3, "f2"), case)
+    assert quote is not None
+    assert [line.text for line in quote.lines] == ["x"]
 
 
 def test_ranks_name_the_missing_ones_and_mark_the_first_to_fail() -> None:

@@ -1,0 +1,176 @@
+"""The rule that says where a silent run stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from forensics.analysis.evidence import Case, mappings
+from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Phase, Quiet, Source
+from forensics.analysis.fingerprint import base_name
+from forensics.analysis.message import Message, t
+from forensics.analysis.origin import source_of
+from forensics.analysis.rule import Limit, Rule
+
+# Names in a frame's file or function that tell what its thread waits for, most telling first.
+_WAITS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "hang-collective",
+        (
+            "allreduce",
+            "all_reduce",
+            "allgather",
+            "all_gather",
+            "reduce_scatter",
+            "broadcast",
+            "barrier",
+            "alltoall",
+            "all_to_all",
+            "hccl",
+            "nccl",
+            "mccl",
+            "communication",
+        ),
+    ),
+    (
+        "hang-input",
+        (
+            "dataset/",
+            "dataset\\",
+            "iterators.py",
+            "get_next",
+            "getnext",
+            "queue.py",
+            "dataloader",
+            "__next__",
+            "socket.py",
+            "ssl.py",
+            "http",
+        ),
+    ),
+)
+_STATES = {"waiting-for-input": "hang-input"}
+_REMEDY: dict[str, tuple[Message, ...]] = {
+    "hang-input": (
+        t("Look at the named line: a read without a timeout, a queue that nobody fills, a worker that died silently."),
+        t(
+            "Iterate over the data set alone; with processes, look for workers that are gone (ps), and try "
+            "python_multiprocessing=False."
+        ),
+        t("Set a limit: ds.config.set_multiprocessing_timeout_interval, and timeouts on network reads."),
+    ),
+    "hang-collective": (
+        t("Look at the other ranks' bundles and at their last steps: the one that is behind, or gone, is the cause."),
+        t(
+            "Check that every rank runs the same number of steps and takes the same branches: uneven data ends in a "
+            "collective that one rank never enters."
+        ),
+        t(
+            "If one is merely slow (evaluation, saving on rank 0), raise HCCL_EXEC_TIMEOUT or do that work outside of "
+            "the others' steps."
+        ),
+    ),
+    "hang-compute": (
+        t(
+            "Look at the named line: a loop without an end, a lock, a compilation that takes long (then raise "
+            "hang_after)."
+        ),
+        t("Look at the device: npu-smi info or nvidia-smi shows whether it works or has stopped answering."),
+        t("Take the stacks again (py-spy dump --native): the same place twice is where it hangs."),
+    ),
+}
+
+
+class Hang(Rule):
+    """No step came for too long: where the threads stand tells what the run waits for.
+
+    Symptom:
+        The log stops, the process lives, memory and clocks stand still.
+    Why:
+        A run waits for input (a dead worker, a read without a timeout), for another rank in a collective, or it
+        computes without an end (a loop, a compilation, a device that no longer answers). The main thread's stack says
+        which.
+    What to do:
+        Begin at the named line; in a job of several ranks, look for the one that is behind.
+    """
+
+    inputs = ("trigger",)
+    causes = ("hang-input", "hang-collective", "hang-compute")
+    limits: ClassVar[Mapping[str, Limit]] = {
+        "silence": Limit(
+            60, 1800, "s", "the recorder's own: ten times the usual step, at least 60 s; SageMaker Debugger: 1800 s"
+        )
+    }
+
+    def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
+        if case.trigger_kind != "hang":
+            return Quiet(case.trigger_kind, "hang", t("steps kept coming"))
+        main = next((item for item in case.threads if item.get("name") == "MainThread"), None)
+        frames = mappings((main or (case.threads[0] if case.threads else {})).get("frames"))
+        own = [frame for frame in frames if frame.get("own") is True]
+        source = source_of(own[-1]) if own else None
+        state = _STATES.get(case.trigger_message)
+        cause, sign = _waits_for(frames)
+        if cause is None:
+            cause, sign = state or "hang-compute", ""
+        step, seen = case.fatal_step, bool(frames)
+        phase: Phase = "input" if cause == "hang-input" else "backward" if cause == "hang-collective" else "forward"
+        return Finding(
+            cause=cause,
+            severity="critical",
+            score=90.0 if sign else 80.0,
+            confidence=0.85 if sign else 0.55 if seen else 0.35,
+            role="initiating",
+            status="established" if sign else "supported" if seen else "hypothesis",
+            step=step,
+            phase=phase,
+            origin=Origin(phase, step, source=source),
+            headline=_headline(case, cause, source),
+            summary=t("The run is silent after step {step}.", step=step if step is not None else "?"),
+            explanation=t("The main thread stands in {sign}.", sign=sign)
+            if sign
+            else t("Neither the pipeline nor a collective is on the main thread's stack.")
+            if seen
+            else t("No stacks were recorded."),
+            remedy=_REMEDY[cause],
+            evidence=tuple(_stack(case, item) for item in case.threads[:6]),
+        )
+
+
+def _waits_for(frames: list[dict[str, Any]]) -> tuple[str | None, str]:
+    """What the innermost telling frame waits for, and that frame; None and "" where none tells."""
+    for frame in reversed(frames[-30:]):
+        place = f"{frame.get('file', '')}:{frame.get('function', '')}"[:600]
+        for cause, names in _WAITS:
+            if any(name in place.lower() for name in names):
+                return cause, f"{base_name(str(frame.get('file', '')))[:100]}, {str(frame.get('function', ''))[:100]}"
+    return None, ""
+
+
+_WHAT = {
+    "hang-input": t("it waits for input"),
+    "hang-collective": t("it waits in a collective operation"),
+    "hang-compute": t("it waits in computation"),
+}
+
+
+def _headline(case: Case, cause: str, source: Source | None) -> Message:
+    said = case.trigger_message or "?"
+    if source is None:
+        return t("{said}: {what}", said=said, what=_WHAT[cause])
+    return t(
+        "{said}: {what}, at {file}:{line}", said=said, what=_WHAT[cause], file=base_name(source.file), line=source.line
+    )
+
+
+def _stack(case: Case, thread: dict[str, Any]) -> Evidence:
+    frames = mappings(thread.get("frames"))
+    last = frames[-1] if frames else {}
+    place = f"{base_name(str(last.get('file', '?')))}:{last.get('line', '?')} {last.get('function', '')}"[:300]
+    return Evidence(
+        "/exception/json",
+        case.fatal_step,
+        place,
+        None,
+        t("thread {name} stands here", name=str(thread.get("name", "?"))[:100]),
+    )

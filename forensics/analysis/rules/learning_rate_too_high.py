@@ -1,0 +1,203 @@
+"""The rule that blames the step size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from forensics.analysis.evidence import Case, Series
+from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
+from forensics.analysis.instability import (
+    APART,
+    RATE_LIMITS,
+    Instability,
+    assess,
+    finite_beginning,
+    rate_scale,
+    rises,
+)
+from forensics.analysis.message import Message, figure, t
+from forensics.analysis.remedies import REMEDIES
+from forensics.analysis.rule import Limit, Rule, score
+from forensics.analysis.without_autopsy import first_bad_step
+
+CAUSE = "learning-rate-too-high"
+# Steps between an update and the loss that shows what it did (own: the next, and what momentum carries on).
+DELAY = 3
+
+
+class LearningRateTooHigh(Rule):
+    """The loss came apart, and the learning rate is past what such optimizers train at, or had just jumped.
+
+    Symptom:
+        The loss rises by orders of magnitude within a few steps, from the start or right after the schedule changed;
+        or it jumps with the first update and never comes back to where it was.
+    Why:
+        Past stability every update overshoots by more than the one before, and loss and gradients grow together until
+        they leave the number range. What counts as too high depends on the optimizer: Adam and its kin move each
+        weight by about the learning rate whatever the gradient is; SGD with momentum m moves it by 1 / (1 − m) times
+        as much as without. A rate that is high but did no harm is no fault, and where the gradients exploded first,
+        under a loss that was still at its level, the rule for exploding gradients answers.
+    What to do:
+        Lower the rate by ten, warm it up, and after a resume go on with the schedule instead of restarting it.
+    """
+
+    inputs = ("loss", "learning-rate")
+    causes = (CAUSE,)
+    limits: ClassVar[Mapping[str, Limit]] = RATE_LIMITS
+    online = True
+
+    def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
+        limit, scale = rate_scale(case, limits)
+        effective = np.abs(case.series("learning_rate")) * scale
+        unrest = assess(case, limits)
+        if unrest is not None and unrest.blame == CAUSE:
+            return _came_apart(case, unrest, limits["jump"])
+        if (at := _ruined(case, effective, limit)) is not None:
+            return _after_a_high_rate(case, at, effective, limit)
+        if (found := _at_once(case, effective, limit)) is not None:
+            return found
+        known = effective[np.isfinite(effective)]
+        return Quiet(float(known.max()), limit.warning, t("the highest effective learning rate"))
+
+
+def _came_apart(case: Case, unrest: Instability, jump: Limit) -> Finding:
+    rate, step = unrest.rate, int(case.steps[unrest.onset])
+    factor = max(item.factor for item in (unrest.loss, unrest.gradient) if item is not None)
+    points = max(rate.level, score(rate.jump, jump))
+    what = t("loss") if unrest.loss is not None else t("gradient norm")
+    if rate.jump >= jump.warning:
+        why = t(
+            "the learning rate rose {jump} times at step {at}", jump=figure(rate.jump), at=int(case.steps[rate.jump_at])
+        )
+    else:
+        why = (
+            t("the learning rate is {value}", value=figure(rate.value))
+            if math.isfinite(rate.value)
+            else t("its pattern is that of too large a step")
+        )
+    grave = case.numerical or factor >= APART**2
+    return _finding(
+        case,
+        step,
+        points,
+        unrest.confidence,
+        t(
+            "{what} rose {factor} times from step {step} on; {why}",
+            what=what,
+            factor=figure(factor),
+            step=step,
+            why=why,
+        ),
+        grave,
+        (
+            Evidence(
+                "/scalars/loss", step, float(case.loss[unrest.onset]), None, t("the loss where it left its level")
+            ),
+            Evidence("/scalars/learning_rate", step, rate.effective, rate.limit.warning, t("effective learning rate")),
+            Evidence(
+                "/scalars/learning_rate",
+                int(case.steps[rate.jump_at]),
+                rate.jump,
+                jump.warning,
+                t("largest change within one step before"),
+            ),
+        ),
+    )
+
+
+def _ruined(case: Case, effective: Series, limit: Limit) -> int | None:
+    """Index of a loss that jumped to five times its level right after updates with a remarkable rate."""
+    series = finite_beginning(case.loss)
+    if len(series) < 2:
+        return None
+    factor, _ = rises(series)
+    following = np.concatenate([factor[1:], factor[-1:]])
+    for at in np.flatnonzero((factor >= APART / 2) & ((factor >= APART) | (following >= 3))):
+        if at and np.any(effective[max(0, at - DELAY) : at] >= limit.warning):
+            return int(at)
+    return None
+
+
+def _after_a_high_rate(case: Case, at: int, effective: Series, limit: Limit) -> Finding:
+    step, before = int(case.steps[at]), float(np.nanmax(effective[max(0, at - DELAY) : at]))
+    factor = float(rises(finite_beginning(case.loss))[0][at])
+    detail = t(
+        "the loss jumped to {factor} times its level at step {step}, after updates at a rate of {rate}",
+        factor=figure(factor),
+        step=step,
+        rate=figure(before),
+    )
+    return _finding(
+        case,
+        step,
+        min(85.0, score(before, limit)),
+        0.75,
+        detail,
+        case.numerical,
+        (
+            Evidence("/scalars/loss", step, float(case.loss[at]), None, t("the loss after those updates")),
+            Evidence("/scalars/learning_rate", step, before, limit.warning, t("effective learning rate")),
+        ),
+    )
+
+
+def _at_once(case: Case, effective: Series, limit: Limit) -> Finding | None:
+    """A value that was not finite so soon after an absurd rate that no growth could be seen."""
+    bad = first_bad_step(case)
+    before = np.flatnonzero(case.steps < bad) if bad is not None else np.array([], np.intp)
+    if bad is None or not len(before):
+        return None
+    recent, earlier = effective[before[-DELAY:]], effective[before[:-DELAY]]
+    peak = float(np.nanmax(recent)) if np.isfinite(recent).any() else math.nan
+    absurd = peak >= 5 * limit.warning
+    # A restart to a rate that was used before is no new highest.
+    highest = float(np.nanmax(earlier)) if np.isfinite(earlier).any() else math.inf
+    if not absurd and not (peak >= limit.info and peak >= 10 * highest):
+        return None
+    step = int(case.steps[before[-1]])
+    detail = t("a value was not finite right after updates at a rate of {rate}", rate=figure(peak))
+    return _finding(
+        case,
+        step,
+        score(peak, limit) if absurd else 80.0,
+        0.7,
+        detail,
+        True,
+        (Evidence("/scalars/learning_rate", step, peak, limit.warning, t("effective learning rate")),),
+    )
+
+
+def _finding(
+    case: Case,
+    step: int,
+    points: float,
+    confidence: float,
+    detail: Message,
+    grave: bool,
+    evidence: tuple[Evidence, ...],
+) -> Finding:
+    momentum = case.hyper_parameter("momentum")
+    with_momentum = f", momentum {figure(momentum)}" if momentum > 0 else ""
+    optimizer = f"{case.optimizer or '?'}{with_momentum}"
+    return Finding(
+        cause=CAUSE,
+        severity="critical" if grave else "warning",
+        score=max(75.0, points),
+        confidence=confidence,
+        role="initiating",
+        status="supported",
+        step=step,
+        phase="loss",
+        headline=t("the learning rate is too high: {detail}", detail=detail),
+        summary=t("Updates overshot: {detail}.", detail=detail),
+        explanation=t(
+            "Loss and gradients left their level together, as they do past stability (optimizer: {optimizer}).",
+            optimizer=optimizer,
+        ),
+        remedy=REMEDIES[CAUSE],
+        evidence=evidence,
+    )

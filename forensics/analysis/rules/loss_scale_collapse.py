@@ -1,0 +1,137 @@
+"""The rule that sees loss scaling give up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from forensics.analysis.evidence import Case, Series
+from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
+from forensics.analysis.message import figure, t
+from forensics.analysis.rule import Limit, Rule
+
+RECENT = 20
+# Below it, dynamic loss scaling cannot go (DynamicLossScaler, DynamicLossScaleManager).
+FLOOR = 1.0
+
+
+class LossScaleCollapse(Rule):
+    """Dynamic loss scaling fell to its floor, or skips update after update.
+
+    Symptom:
+        The loss is finite and does not move; the log says "overflow, skipping step" over and over; the scale is 1.
+    Why:
+        Scaling protects small float16 gradients, and halves the scale when one overflows. A few overflows at the
+        start are its business: it begins at 2^16 or 2^24 and looks for the fitting scale. Overflow at every scale
+        down to 1 is not: then the gradients are not finite for another reason, such as a derivative at a singular
+        point or a NaN in the input, and no update is ever applied.
+    What to do:
+        Look at the finding about the first non-finite value. Run one step in float32 without scaling; if its
+        gradients are not finite, the fault is in the network or in the data.
+    """
+
+    inputs = ("loss-scale",)
+    causes = ("loss-scale-collapse",)
+    limits: ClassVar[Mapping[str, Limit]] = {
+        "overflows": Limit(4, 8, "step", "own: skipped steps among the last 20, past the search at the start"),
+        "scale": Limit(16, 1, "1", "the floor of MindSpore's own scalers"),
+    }
+    online = True
+
+    def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
+        scale, skipped = case.series("loss_scale"), overflows(case)
+        known = np.flatnonzero(np.isfinite(scale))
+        if not len(known):
+            return Quiet(None, limits["overflows"].warning, t("the loss scale was never a number"))
+        last, highest = float(scale[known[-1]]), float(scale[known].max())
+        count = int(np.nansum(skipped[-RECENT:]))
+        share = 1 - float(np.nanmean(skipped)) if np.isfinite(skipped).any() else math.nan
+        tripped = case.trigger_kind == "loss-scale-collapse"
+        at_floor = last <= max(FLOOR, limits["scale"].warning) < highest and count > 0
+        # The search for the fitting scale skips steps at the start; later, that many are a fault.
+        starving = count >= limits["overflows"].warning and (len(scale) >= 2 * RECENT or count >= RECENT)
+        if not (tripped or at_floor or starving):
+            return Quiet(count, limits["overflows"].warning, t("skipped steps among the last {steps}", steps=RECENT))
+        step = _begin(case, skipped)
+        every = count == len(skipped[-RECENT:])
+        grave = tripped or at_floor or every
+        return Finding(
+            cause="loss-scale-collapse",
+            severity="critical" if grave else "warning",
+            score=96.0 if grave else 80.0,
+            confidence=0.95 if grave else 0.75,
+            role="initiating",
+            status="established",
+            step=step,
+            phase="optimizer",
+            headline=t(
+                "loss scaling gave up: from {highest} to {last}, {count} of the last {steps} updates skipped",
+                highest=figure(highest),
+                last=figure(last),
+                count=count,
+                steps=len(skipped[-RECENT:]),
+            ),
+            summary=t(
+                "The loss scale is {last}, and {share} % of the recorded updates were applied.",
+                last=figure(last),
+                share=figure(100 * share),
+            ),
+            explanation=t(
+                "Gradients overflowed at every scale from {highest} down to {last}: lowering it does not "
+                "help, for they are not finite whatever the scale is.",
+                highest=figure(highest),
+                last=figure(last),
+            )
+            if every and highest >= 256 * last
+            else t("More updates are skipped than the search for a fitting scale explains."),
+            remedy=(
+                t(
+                    "Find what makes the gradients non-finite at any scale: the finding about the first non-finite "
+                    "value, or one step in float32 without scaling."
+                ),
+                t(
+                    "If they are finite there, a magnitude is past float16 in the backward pass: keep that cell in "
+                    "float32 (cell.to_float(mindspore.float32))."
+                ),
+                t("Do not raise the scale or its window by hand: it hides the fault."),
+                t("To confirm, look at the share of applied updates: it should be above 99 %."),
+            ),
+            evidence=(
+                Evidence(
+                    "/scalars/loss_scale",
+                    int(case.steps[known[-1]]),
+                    last,
+                    limits["scale"].warning,
+                    t("the newest loss scale"),
+                ),
+                Evidence(
+                    "/scalars/overflow",
+                    int(case.steps[-1]),
+                    count,
+                    limits["overflows"].warning,
+                    t("skipped updates among the last {steps}", steps=RECENT),
+                ),
+                Evidence("/scalars/overflow", None, share, None, t("share of updates that were applied")),
+            ),
+        )
+
+
+def overflows(case: Case) -> Series:
+    """1 where a step's update was skipped, 0 where not, by the flag or by a halved scale; NaN where nothing tells."""
+    flags = case.series("overflow")
+    scale = case.series("loss_scale")
+    if np.isfinite(flags).any() or len(scale) < 2:
+        return flags
+    halved = np.full(len(scale), np.nan)
+    halved[1:] = np.where(np.isfinite(scale[1:]) & np.isfinite(scale[:-1]), scale[1:] < scale[:-1], np.nan)
+    return halved
+
+
+def _begin(case: Case, skipped: Series) -> int:
+    """The first step of the last unbroken run of skipped updates; the newest where there is none."""
+    applied = np.flatnonzero(~(skipped == 1))
+    at = int(applied[-1]) + 1 if len(applied) else 0
+    return int(case.steps[min(at, len(case.steps) - 1)])

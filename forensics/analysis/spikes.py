@@ -1,0 +1,50 @@
+"""Jumps of a series above where its own recent course would have taken it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from forensics.analysis.evidence import Series
+
+WINDOW = 64
+# A shorter history than this tells a jump from noise no longer (own).
+SHORTEST = 16
+# Factor that makes the median absolute deviation of a normal distribution its standard deviation.
+NORMAL = 1.4826
+
+
+def excess(values: Series) -> Series:
+    """How many deviations each value lies above the line through the window before it; NaN where there is no window.
+
+    Over a window of W = 64 values, the slope s is the difference of the medians of its two halves over W / 2, and the
+    residuals r are what is left of the values without it. The line's continuation is med(r) + s·W, and the unit is
+    max(MAD(r), 1e-3·|median|), with MAD scaled to a standard deviation. Plain windows miss a jump on a loss that is
+    still falling, since the trend inflates their deviation; see the project's own simulation in the rule that uses
+    this. Histories shorter than the window use what they have, from 16 values on. Values that are not finite neither
+    are judged nor enter a window.
+    """
+    known = np.flatnonzero(np.isfinite(values))
+    series = values[known]
+    result = np.full(len(values), np.nan)
+    for width in (16, 32, WINDOW):
+        if len(series) <= width:
+            break
+        # From where the next larger window fits, that one decides.
+        last = len(series) if width == WINDOW else min(len(series), 2 * width)
+        result[known[width:last]] = _against(series[:last], width)
+    return result
+
+
+def _against(series: Series, width: int) -> Series:
+    windows = np.lib.stride_tricks.sliding_window_view(series, width)[:-1]
+    half = width // 2
+    # A loss near the largest float has differences past it; they compare as infinite, which is what they are.
+    with np.errstate(over="ignore", invalid="ignore"):
+        slope = (np.median(windows[:, half:], axis=1) - np.median(windows[:, :half], axis=1)) / half
+        residual = windows - slope[:, None] * np.arange(width)
+        middle = np.median(residual, axis=1)
+        spread = NORMAL * np.median(np.abs(residual - middle[:, None]), axis=1)
+        unit = np.maximum(spread, 1e-3 * np.abs(np.median(windows, axis=1)))
+        unit = np.maximum(unit, np.finfo(np.float64).tiny)
+        above: Series = (series[width:] - (middle + slope * width)) / unit
+    return above

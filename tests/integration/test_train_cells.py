@@ -1,0 +1,247 @@
+"""Train cells of many kinds: loss scaling, gradient accumulation, several steps between hooks, the user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mindspore as ms
+import numpy as np
+import pytest
+from mindspore import Parameter, Tensor, nn, ops
+from mindspore.amp import DynamicLossScaler, all_finite
+from mindspore.train import Model
+
+from forensics import FlightRecorder, TrainingTripped, open_bundle
+from tests import training
+
+pytestmark = pytest.mark.mindspore
+
+
+class WithLoss(nn.Cell):  # type: ignore[misc]
+    """A network and its loss in one. `broken` adds a term whose derivative is infinite."""
+
+    def __init__(self, broken: bool = False) -> None:
+        super().__init__()
+        self.net, self.criterion, self.broken = training.Perceptron(), nn.CrossEntropyLoss(), broken
+
+    def construct(self, x, y):  # type: ignore[no-untyped-def]
+        logits = self.net(x)
+        loss = self.criterion(logits, y)
+        if self.broken:
+            loss = loss + ops.sqrt((logits * 0.0).sum())
+        return loss
+
+
+class Scaled(nn.Cell):  # type: ignore[misc]
+    """Dynamic loss scaling by hand; returns (loss, overflow, scale) as MindSpore's own cell does on devices."""
+
+    def __init__(self, network: Any, optimizer: Any, scale: float) -> None:
+        super().__init__(auto_prefix=False)
+        self.network, self.optimizer = network, optimizer
+        self.scaler = DynamicLossScaler(scale, 2, 1000)
+        self.gradient = ms.value_and_grad(self.forward, None, optimizer.parameters)
+
+    def forward(self, x, y):  # type: ignore[no-untyped-def]
+        return self.scaler.scale(self.network(x, y))
+
+    def construct(self, x, y):  # type: ignore[no-untyped-def]
+        loss, gradients = self.gradient(x, y)
+        loss = self.scaler.unscale(loss)
+        ok = all_finite(gradients)
+        if ok:
+            loss = ops.depend(loss, self.optimizer(self.scaler.unscale(gradients)))
+        self.scaler.adjust(ok)
+        return loss, ops.logical_not(ok), self.scaler.scale_value.value()
+
+
+class Accumulating(nn.Cell):  # type: ignore[misc]
+    """Applies the sum of gradients of every second step."""
+
+    def __init__(self, network: Any, optimizer: Any) -> None:
+        super().__init__(auto_prefix=False)
+        self.network, self.optimizer = network, optimizer
+        self.sums = optimizer.parameters.clone(prefix="sum", init="zeros")
+        self.count = Parameter(Tensor(0, ms.int32), name="count", requires_grad=False)
+        self.gradient = ms.value_and_grad(self.network, None, optimizer.parameters)
+        self.map = ops.HyperMap()
+
+    def construct(self, x, y):  # type: ignore[no-untyped-def]
+        loss, gradients = self.gradient(x, y)
+        self.map(ops.AssignAdd(), self.sums, gradients)
+        self.count += 1
+        if self.count % 2 == 0:
+            loss = ops.depend(loss, self.optimizer(self.sums))
+            self.map(ops.Assign(), self.sums, self.map(ops.ZerosLike(), self.sums))
+        return loss
+
+
+class Doubled(nn.TrainOneStepCell):  # type: ignore[misc]
+    """A subclass of TrainOneStepCell with a construct of its own, which ignores the gradient reducer."""
+
+    def construct(self, x, y):  # type: ignore[no-untyped-def]
+        loss = self.network(x, y)
+        gradients = self.grad_no_sens(self.network, self.weights)(x, y)
+        return ops.depend(loss, self.optimizer(gradients)) * 2.0
+
+
+def _optimizer(network: Any) -> Any:
+    return nn.Momentum(network.trainable_params(), 0.05, 0.9)
+
+
+def _network(broken: bool = False) -> WithLoss:
+    ms.set_seed(1)
+    np.random.seed(1)
+    return WithLoss(broken)
+
+
+def _run(cell: Any, recorder: FlightRecorder | None, bad: tuple[int, ...] = (), batches: int = 12) -> None:
+    callbacks = [recorder] if recorder is not None else []
+    Model(cell).train(1, training.dataset(batches, bad), callbacks=callbacks, dataset_sink_mode=False)
+
+
+def test_a_healthy_loss_scale_is_recorded(mode: str, scratch: Path) -> None:
+    network = _network()
+    recorder = FlightRecorder(scratch / "run")
+    _run(Scaled(network, _optimizer(network), 1024.0), recorder)
+    with open_bundle(recorder.dump() or "") as bundle:
+        assert set(bundle.table("scalars")["loss_scale"]) == {1024.0}
+        assert set(bundle.table("scalars")["overflow"]) == {0.0}
+        assert np.isfinite(bundle.table("gradients")["norm"]).all()
+
+
+@pytest.mark.parametrize("on_trip", ["raise", "record"])
+def test_a_loss_scale_that_collapses_trips_once(mode: str, scratch: Path, on_trip: str) -> None:
+    network = _network(broken=True)
+    recorder = FlightRecorder(scratch / "run", on_trip=on_trip)
+    cell = Scaled(network, _optimizer(network), 64.0)
+    if on_trip == "raise":
+        with pytest.raises(TrainingTripped, match="overflow at a loss scale of 1 at step 6 "):
+            _run(cell, recorder)
+    else:
+        _run(cell, recorder)
+    (path,) = recorder.bundles
+    with open_bundle(path) as bundle:
+        assert bundle.facts("trigger")["kind"] == "loss-scale-collapse"
+        assert bundle.table("scalars")["loss_scale"].tolist() == [32.0, 16.0, 8.0, 4.0, 2.0, 1.0]
+        assert set(bundle.table("scalars")["overflow"]) == {1.0}
+        origin = bundle.facts("autopsy")["origin"]
+        assert (origin["phase"], origin["op"]) == ("backward", "Sqrt")
+        assert origin["source"]["code"] == "loss = loss + ops.sqrt((logits * 0.0).sum())"
+
+
+def test_a_fixed_loss_scale(mode: str, scratch: Path) -> None:
+    ms.set_seed(1)
+    network = training.Perceptron()
+    optimizer = nn.Momentum(network.trainable_params(), 0.05, 0.9, loss_scale=128.0)
+    manager = ms.FixedLossScaleManager(128.0, drop_overflow_update=False)
+    trained = Model(network, nn.CrossEntropyLoss(), optimizer, loss_scale_manager=manager)
+    recorder = FlightRecorder(scratch / "run")
+    with pytest.raises(TrainingTripped, match="step 4 "):
+        trained.train(1, training.dataset(8, (4,)), callbacks=[recorder], dataset_sink_mode=False)
+    with open_bundle(recorder.bundles[0]) as bundle:
+        assert set(bundle.table("scalars")["loss_scale"]) == {128.0}
+        assert bundle.facts("autopsy")["reproduced"] is True
+
+
+@pytest.mark.parametrize("level", ["O0", "O1", "O3", "auto"])
+def test_mixed_precision(mode: str, scratch: Path, level: str) -> None:
+    ms.set_seed(1)
+    network = training.Perceptron()
+    trained = Model(network, nn.CrossEntropyLoss(), _optimizer(network), amp_level=level)
+    recorder = FlightRecorder(scratch / "run")
+    with pytest.raises(TrainingTripped, match="step 4 "):
+        trained.train(1, training.dataset(6, (4,)), callbacks=[recorder], dataset_sink_mode=False)
+    with open_bundle(recorder.bundles[0]) as bundle:
+        assert bundle.complete, (bundle.missing, bundle.facts("recorder")["failures"])
+        assert np.isfinite(bundle.table("scalars")["loss"][:3]).all()
+        assert bundle.table("gradients")["norm"].shape == (4, 4)
+
+
+def test_gradient_accumulation(mode: str, scratch: Path) -> None:
+    network = _network()
+    recorder = FlightRecorder(scratch / "run", on_trip="record")
+    _run(Accumulating(network, _optimizer(network)), recorder)
+    with open_bundle(recorder.dump() or "") as bundle:
+        # One measurement for each update, at the step that made it.
+        assert bundle.table("gradients")["step"].tolist() == [2, 4, 6, 8, 10, 12]
+        assert np.isfinite(bundle.table("gradients")["norm"]).all()
+
+
+def test_an_accumulated_poison_is_held_back_at_the_update(mode: str, scratch: Path) -> None:
+    network = _network()
+    recorder = FlightRecorder(scratch / "run", on_trip="skip")
+    # The loss is NaN at step 5, the update with its gradient comes at step 6.
+    _run(Accumulating(network, _optimizer(network)), recorder, bad=(5,), batches=6)
+    assert all(np.isfinite(p.asnumpy()).all() for p in network.trainable_params())
+    kinds = [path.name for path in recorder.bundles]
+    assert kinds == ["step-00000005-nan-loss.h5", "step-00000006-nonfinite-gradient.h5"]
+
+
+def test_a_subclass_with_a_construct_of_its_own(mode: str, scratch: Path) -> None:
+    network = _network()
+    recorder = FlightRecorder(scratch / "run")
+    with pytest.raises(TrainingTripped, match="step 4 "):
+        _run(Doubled(network, _optimizer(network)), recorder, bad=(4,))
+    assert all(np.isfinite(p.asnumpy()).all() for p in network.trainable_params())
+    with open_bundle(recorder.bundles[0]) as bundle:
+        assert bundle.table("gradients")["norm"].shape == (4, 4)
+
+
+def test_a_cell_without_an_optimizer_says_so(mode: str, scratch: Path) -> None:
+    network = _network()
+    recorder = FlightRecorder(scratch / "run")
+    _run(network, recorder, batches=2)
+    with open_bundle(recorder.dump() or "") as bundle:
+        assert "no optimizer" in bundle.missing["gradients"]
+        assert len(bundle.table("scalars")["loss"]) == 2
+
+
+class Sink:
+    """What device sink mode does to a callback: several steps run between two hooks, and the batch is out of sight."""
+
+    def __init__(self, cell: Any, recorder: FlightRecorder, size: int) -> None:
+        self.params: dict[str, Any] = {
+            "train_network": cell,
+            "network": cell.network,
+            "optimizer": cell.optimizer,
+            "train_dataset_element": (),
+            "cur_step_num": 0,
+            "cur_epoch_num": 1,
+        }
+        self.cell, self.recorder, self.size = cell, recorder, size
+
+    def original_args(self) -> dict[str, Any]:
+        return self.params
+
+    def run(self, batches: list[tuple[Any, Any]]) -> None:
+        with self.recorder:
+            self.recorder.on_train_begin(self)
+            for start in range(0, len(batches), self.size):
+                self.params["cur_step_num"] += self.size
+                self.recorder.on_train_step_begin(self)
+                for x, y in batches[start : start + self.size]:
+                    self.params["net_outputs"] = self.cell(x, y)
+                self.recorder.on_train_step_end(self)
+            self.recorder.on_train_end(self)
+
+
+def _sink_batches(bad: tuple[int, ...]) -> list[tuple[Any, Any]]:
+    x, y = training.samples(12, bad)
+    rows = [slice(at * training.BATCH, (at + 1) * training.BATCH) for at in range(12)]
+    return [(Tensor(x[part]), Tensor(y[part])) for part in rows]
+
+
+def test_sink_mode_sees_every_step(mode: str, scratch: Path) -> None:
+    network = _network()
+    recorder = FlightRecorder(scratch / "run")
+    cell = nn.TrainOneStepCell(network, _optimizer(network))
+    with pytest.raises(TrainingTripped, match="gradients were NaN or Inf 2 steps before at step 6 "):
+        Sink(cell, recorder, 4).run(_sink_batches((6,)))
+    assert all(np.isfinite(p.asnumpy()).all() for p in network.trainable_params())
+    with open_bundle(recorder.bundles[0]) as bundle:
+        assert bundle.facts("trigger")["step"] == 6
+        assert bundle.table("scalars")["step"].tolist() == [4, 8]
+        assert bundle.table("gradients")["step"].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+        assert np.isnan(bundle.table("gradients")["norm"]).all(axis=1).tolist() == [False] * 5 + [True] + [False] * 2
+        assert "sink mode" in bundle.missing["batch"]

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from forensics.analysis import engine
+from forensics.bundle.content import Part
+from forensics.cli import main
+from forensics.report.speech import CATALOGUES
+from tests.unit.report import samples
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["analyze", *map(str, arguments)], prog_name="msforensics")
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    return samples.write(tmp_path / "rank_0" / "step-1042.h5", samples.content(climbs=False))
+
+
+@pytest.fixture
+def healthy(tmp_path: Path) -> Path:
+    table = {name: values[:200] for name, values in samples.scalars().items()}
+    parts = {"trigger": Part({"kind": "manual", "step": 842}), "scalars": Part({}, {"": table})}
+    return samples.write(tmp_path / "healthy.h5", parts)
+
+
+def test_html_goes_beside_the_bundle_and_its_path_after_the_verdict(bundle: Path) -> None:
+    result = run(bundle)
+    report = bundle.with_suffix(".html")
+    assert result.exit_code == 0
+    assert "Log" in result.stdout
+    assert "What to do" in result.stdout
+    assert result.stdout.splitlines()[-1] == str(report)
+    page = report.read_text("utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "train.py:30" in page
+    assert page.count("<svg") > 5
+
+
+def test_the_same_bundle_gives_the_same_report_in_another_process(bundle: Path) -> None:
+    run(bundle)
+    first = bundle.with_suffix(".html").read_bytes()
+    command = [sys.executable, "-m", "forensics.cli", "analyze", str(bundle)]
+    again = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONHASHSEED": "7"}
+    )
+    assert (again.returncode, again.stderr) == (0, "")
+    assert bundle.with_suffix(".html").read_bytes() == first
+    assert sorted(path.name for path in bundle.parent.iterdir()) == ["step-1042.h5", "step-1042.html"]
+
+
+def test_a_foreign_file_of_that_name_is_left_alone(bundle: Path) -> None:
+    mine = bundle.with_suffix(".html")
+    mine.write_text("my own notes")
+    result = run(bundle)
+    assert result.exit_code == 0
+    assert mine.read_text() == "my own notes"
+    assert result.stdout.splitlines()[-1] == str(bundle.with_name("step-1042.1.html"))
+
+
+@pytest.mark.parametrize("kind", ["json", "markdown", "text"])
+def test_other_formats_go_to_stdout_and_write_nothing(bundle: Path, kind: str) -> None:
+    result = run(bundle, "--format", kind)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "fp16-underflow" in result.stdout
+    assert [path.name for path in bundle.parent.iterdir()] == ["step-1042.h5"]
+
+
+def test_json_is_the_contracts(bundle: Path) -> None:
+    found = json.loads(run(bundle, "--format", "json").stdout)
+    assert found["format"] == "msforensics-diagnosis"
+    assert found["bundle"]["trigger"]["step"] == samples.FATAL
+    assert found["origin"]["source"]["line"] == 30
+
+
+@pytest.mark.parametrize("kind", ["html", "json", "markdown", "text"])
+def test_o_names_the_report_which_may_be_written_again(bundle: Path, tmp_path: Path, kind: str) -> None:
+    target = tmp_path / "report.out"
+    first, second = run(bundle, "-o", target, "--format", kind), run(bundle, "-o", target, "--format", kind)
+    assert (first.exit_code, second.exit_code) == (0, 0), second.stderr
+    assert str(target) in first.output
+    assert target.stat().st_size > 500
+    assert {path.name for path in tmp_path.iterdir()} == {"rank_0", "report.out"}
+
+
+@pytest.mark.parametrize("kind", ["html", "json", "markdown", "text"])
+def test_o_does_not_touch_what_is_not_ours(bundle: Path, tmp_path: Path, kind: str) -> None:
+    target = tmp_path / "thesis.tex"
+    target.write_text("years of work")
+    result = run(bundle, "-o", target, "--format", kind)
+    assert result.exit_code == 1
+    assert "is no earlier report of this bundle" in result.stderr
+    assert target.read_text() == "years of work"
+
+
+def test_o_does_not_overwrite_the_bundle_itself(bundle: Path) -> None:
+    before = bundle.read_bytes()
+    assert run(bundle, "-o", bundle).exit_code == 1
+    assert bundle.read_bytes() == before
+
+
+def test_o_takes_a_folder(bundle: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    assert run(bundle, "-o", folder).stdout.splitlines()[-1] == str(folder / "step-1042.html")
+    run(bundle, "-o", folder, "--format", "json")
+    assert sorted(path.name for path in folder.iterdir()) == ["step-1042.html", "step-1042.json"]
+
+
+def test_a_dash_is_stdout(bundle: Path) -> None:
+    result = run(bundle, "-o", "-")
+    assert result.stdout.startswith("<!doctype html>")
+    assert result.stdout.rstrip().endswith("</html>")
+    assert not bundle.with_suffix(".html").exists()
+
+
+def test_a_folder_is_a_job(bundle: Path) -> None:
+    for folder in (bundle.parent, bundle.parent.parent):
+        found = json.loads(run(folder, "--format", "json").stdout)
+        assert found["bundle"]["path"] == str(bundle)
+        assert len(found["ranks"]) == 1
+    assert run(bundle.parent.parent).stdout.splitlines()[-1] == str(bundle.with_suffix(".html"))
+
+
+def test_a_job_names_the_ranks(bundle: Path, tmp_path: Path) -> None:
+    header = replace(samples.HEADER, rank=1, world_size=3)
+    parts = {"trigger": Part({"kind": "manual", "step": samples.FATAL})}
+    samples.write(tmp_path / "rank_1" / "b.h5", parts, header)
+    assert run(tmp_path).exit_code == 0
+    page = bundle.with_suffix(".html").read_text("utf-8")
+    assert "The ranks of the job" in page
+    assert "no bundle" in page
+
+
+def test_a_rank_that_was_recovered_without_a_file_is_reported_beside_its_folder(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recovered = engine.analyze(bundle.parent)
+    nameless = replace(recovered, subject=replace(recovered.subject, path=""))
+    monkeypatch.setattr(engine, "analyze", lambda path, limits: nameless)
+    result = run(bundle.parent)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == str(bundle.parent / "report.html")
+
+
+def test_several_paths_one_of_them_bad(bundle: Path, healthy: Path, tmp_path: Path) -> None:
+    result = run(bundle, tmp_path / "none.h5", healthy)
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1
+    assert "none.h5: no such file" in result.stderr
+    assert bundle.with_suffix(".html").exists()
+    assert healthy.with_suffix(".html").exists()
+
+
+def test_several_paths_and_one_file_is_wrong_usage(bundle: Path, healthy: Path, tmp_path: Path) -> None:
+    result = run(bundle, healthy, "-o", tmp_path / "report.html")
+    assert result.exit_code == 2
+    assert "-o takes a folder" in result.stderr
+    assert run(bundle, healthy, "-o", "-", "--format", "json").stdout.count('"msforensics-diagnosis"') == 2
+
+
+@pytest.mark.parametrize(("severity", "code"), [("info", 3), ("warning", 3), ("critical", 3)])
+def test_fail_on_is_reached_by_a_grave_finding(bundle: Path, severity: str, code: int) -> None:
+    assert run(bundle, "--format", "json", "--fail-on", severity).exit_code == code
+
+
+@pytest.mark.parametrize("severity", ["info", "warning", "critical"])
+def test_fail_on_is_not_reached_by_a_healthy_run(healthy: Path, severity: str) -> None:
+    result = run(healthy, "--format", "json", "--fail-on", severity)
+    assert json.loads(result.stdout)["verdict"]["cause"] == "healthy"
+    assert result.exit_code == 0
+
+
+def test_a_bad_path_outweighs_fail_on(bundle: Path, tmp_path: Path) -> None:
+    assert run(bundle, tmp_path / "none.h5", "--format", "json", "--fail-on", "info").exit_code == 1
+
+
+@pytest.mark.skipif("zh" in CATALOGUES, reason="there is a Chinese catalogue")
+def test_a_language_without_a_catalogue_is_one_line_and_2(bundle: Path) -> None:
+    result = run(bundle, "--lang", "zh")
+    assert result.exit_code == 2
+    assert "not available in zh" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("limit", ["nonsense", "a.b=x", "a.b=nan", "a.b=inf"])
+def test_a_limit_of_the_wrong_form_is_wrong_usage(bundle: Path, limit: str) -> None:
+    result = run(bundle, "--limit", limit)
+    assert result.exit_code == 2
+    assert "RULE.LIMIT=VALUE" in result.stderr
+
+
+def test_a_limit_reaches_the_rules(healthy: Path) -> None:
+    found = json.loads(run(healthy, "--format", "json", "--limit", "healthy.steps=100000").stdout)
+    assert found["verdict"]["cause"] == "insufficient-data"
+    assert run(healthy, "--limit", "no-rule.steps=3").exit_code == 2
+
+
+def test_hostile_content_is_analyzed_without_a_word_on_stderr(tmp_path: Path) -> None:
+    path = samples.write(tmp_path / "hostile.h5", samples.hostile_content())
+    result = run(path)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "\x1b" not in result.stdout
+    page = path.with_suffix(".html").read_text("utf-8")
+    assert "<script" not in page
+    assert len(page) < 2_000_000
+
+
+def test_a_fault_while_judging_closes_the_bundle(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("inside")
+
+    monkeypatch.setattr(engine, "diagnose", broken)
+    result = run(bundle)
+    assert result.exit_code == 1
+    assert result.stderr == "msforensics: RuntimeError: inside (unexpected; --debug shows where it happened)\n"
