@@ -134,7 +134,7 @@ class Response:
         """
         flight = self.flight
         with self._lock:
-            self.signalled = self.signalled or trip.kind == "signal"
+            self.signalled = self.signalled or (trip.kind == "signal" and trip.message == "SIGTERM")
             flight.note("dump" if trip.kind == "manual" else "trip", trip.message)
             path: Path | None = None
             trigger = self._facts(trip)

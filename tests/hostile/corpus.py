@@ -313,7 +313,7 @@ for _text, _expected in [
     def _facts(file: h5py.File, text: bytes = _text) -> None:
         facts(file, text)
 
-    edited(_expected, f"facts {_text[:24].decode('latin-1')!r} of {len(_text)} bytes")(_facts)
+    edited(_expected, f"facts {_text[:24]!r} of {len(_text)} bytes")(_facts)
 
 for _kind_name, _data, _options in [
     ("a number", 7, {}),

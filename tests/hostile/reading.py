@@ -102,7 +102,8 @@ def assert_bounded(answer: Answer) -> None:
         assert len(text) < 1500
 
 
-def _everything(path: str) -> dict[str, Any]:
+def everything(path: str) -> dict[str, Any]:
+    """All that can be read from a bundle, as an Answer's fields."""
     from forensics import open_bundle
     from forensics.bundle import schema
     from forensics.errors import ForensicsError
@@ -134,14 +135,22 @@ def _everything(path: str) -> dict[str, Any]:
     return result
 
 
+def peak() -> int:
+    """Most bytes of memory that this process ever held. (What getrusage says includes its parent, before exec.)"""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return next(int(line.split()[1]) * 1024 for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+
+
 def main() -> None:
     """Answer until the input ends."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for line in sys.stdin:
         before = time.process_time()
-        answer = _everything(line.rstrip("\n"))
+        answer = everything(line.rstrip("\n"))
         answer["seconds"] = time.process_time() - before
-        answer["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        answer["peak"] = peak()
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 

@@ -53,6 +53,14 @@ def test_an_exception_reaches_the_user_and_the_bundle(mode: str, scratch: Path) 
         assert bundle.table("scalars")["step"].tolist() == [1, 2, 3, 4]
 
 
+def test_an_interrupt_from_the_keyboard(mode: str, scratch: Path) -> None:
+    recorder = FlightRecorder(scratch / "run")
+    with pytest.raises(KeyboardInterrupt):
+        _train(recorder, [Raises("on_train_step_end", KeyboardInterrupt())])
+    with open_bundle(recorder.bundles[0]) as bundle:
+        assert bundle.facts("exception")["chain"][0]["type"] == "KeyboardInterrupt"
+
+
 def test_a_loss_monitor_that_raises_first_does_not_hide_the_nan(mode: str, scratch: Path) -> None:
     recorder = FlightRecorder(scratch / "run")
     with pytest.raises(ValueError, match="NAN or INF"):

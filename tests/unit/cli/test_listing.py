@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import h5py
@@ -9,10 +10,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from forensics.analysis.evidence import Case
+from forensics.analysis.finding import Outcome, Quiet
 from forensics.analysis.registry import all_rules
+from forensics.analysis.rule import Limit, Rule
 from forensics.bundle.content import Part
 from forensics.bundle.tensors import from_numpy
 from forensics.cli import main
+from forensics.cli.rules import explained
 from tests.unit.report import samples
 
 
@@ -122,3 +127,21 @@ def test_every_rule_can_be_explained(rule: object) -> None:
         assert title in shown
     for limit in rule.limits:  # type: ignore[attr-defined]
         assert f"Limit {limit}\n" in shown
+
+
+class Plain(Rule):
+    """Says nothing.
+
+    Symptom: none.
+    """
+
+    def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
+        return Quiet(None, None)
+
+
+def test_a_rule_that_needs_nothing_says_no_more_than_its_page() -> None:
+    shown = explained(Plain())
+    assert "Says nothing." in shown
+    assert "Symptom\n  none." in shown
+    assert "Needs" not in shown
+    assert "May name" not in shown

@@ -189,3 +189,20 @@ def test_wrong_usage_is_one_line_and_2(arguments: list[str], says: str) -> None:
     assert result.exit_code == 2
     assert says in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_completion_knows_the_commands() -> None:
+    assert main.list_commands(click.Context(main)) == list(COMMANDS)
+    assert main.get_command(click.Context(main), "nonsense") is None
+
+
+def test_a_pipe_that_closes_at_the_last_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(io.StringIO):
+        def flush(self) -> None:
+            if self.getvalue():
+                raise BrokenPipeError(errno.EPIPE, "pipe")
+
+    monkeypatch.setattr(sys, "stdout", Closed())
+    with pytest.raises(SystemExit) as ended:
+        main.main(["rules", "healthy"])
+    assert ended.value.code == 141

@@ -1,0 +1,135 @@
+"""The rule that blames the step size, and its neighbours on the other side of each border."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forensics.analysis.engine import diagnose
+from tests.builders import autopsy, bundle, statistics
+from tests.rules.asking import fired, quiet, skipped
+
+RULE = "learning-rate-too-high"
+CAUSE = "learning-rate-too-high"
+SGD = {"optimizer": {"class": "SGD", "momentum": 0.0}}
+MOMENTUM = {"optimizer": {"class": "Momentum", "momentum": 0.937}}
+ADAM = {"optimizer": {"class": "AdamWeightDecay", "beta1": 0.9}}
+# Two that really ran: one that diverged, one that was resumed at the peak of its schedule.
+DIVERGED = [8.38, 8.09, 7.39, 22.2, 121.2, 4283.4, 5.75e12, math.inf]
+RESUMED = [0.3359, 6.48, 7.71, 3.72, 9.93, 6.32, 5.93, 6.68, 4.52, 2.43, 4.83, 3.52, 4.60, 4.78, 1.45, 9.34]
+CALM = [2.0, 1.9, 1.85, 1.8, 1.75, 1.7, 1.68, 1.66, 1.64, 1.62, 1.6, 1.58, 1.57, 1.56, 1.55, 1.54]
+
+
+def test_divergence_at_a_remarkable_level() -> None:
+    finding = fired(RULE, bundle(loss=DIVERGED, learning_rate=1.0, model=MOMENTUM, trigger="inf-loss"))
+    assert (finding.cause, finding.severity, finding.status) == (CAUSE, "critical", "supported")
+    assert finding.step == 4
+    assert "momentum 0.937" in str(finding.explanation)
+    effective = [item.value for item in finding.evidence if "effective" in str(item.note)]
+    assert effective == [pytest.approx(1 / (1 - 0.937))]
+
+
+def test_divergence_after_the_schedule_jumped() -> None:
+    losses = [*CALM, 1.5, 40.0, 900.0, 1e6]
+    rates = [0.01] * len(CALM) + [0.1] * 4
+    finding = fired(RULE, bundle(loss=losses, learning_rate=rates, model=SGD))
+    assert "rose 10.0 times at step 17" in str(finding.headline)
+    assert quiet(RULE, bundle(loss=losses, learning_rate=0.01, model=SGD)).value == 0.01
+
+
+def test_the_same_growth_at_an_unremarkable_level_is_not_the_rates() -> None:
+    assert quiet(RULE, bundle(loss=DIVERGED, learning_rate=0.001, model=SGD, trigger="inf-loss")).threshold == 2
+
+
+def test_gradients_that_exploded_under_a_level_loss_are_not_the_rates() -> None:
+    norms = [1.0] * 16 + [1.0, 1e4, 1e6, 1e8]
+    losses = [*CALM, 1.5, 1.5, 1.6, 90.0]
+    given: dict[str, Any] = {"loss": losses, "grad_norm": norms, "learning_rate": 1.0, "model": SGD}
+    quiet(RULE, bundle(**given))
+    together = {**given, "loss": [*CALM, 1.5, 150.0, 2e4, 9e6]}
+    assert fired(RULE, bundle(**together)).cause == CAUSE
+
+
+def test_a_jump_with_the_first_update_that_stays() -> None:
+    finding = fired(RULE, bundle(loss=RESUMED, learning_rate=0.3, model=ADAM))
+    assert (finding.severity, finding.step) == ("warning", 2)
+    quiet(RULE, bundle(loss=RESUMED, learning_rate=0.001, model=ADAM))
+    quiet(RULE, bundle(loss=RESUMED, learning_rate=0.3, model=SGD))
+
+
+class TestAtOnce:
+    """So soon after an absurd rate that no growth was seen."""
+
+    def test_an_absurd_level(self) -> None:
+        finding = fired(RULE, bundle(loss=[2.3, math.nan], learning_rate=1e4, model=SGD, trigger="nan-loss"))
+        assert (finding.severity, finding.step, finding.phase) == ("critical", 1, "loss")
+        quiet(RULE, bundle(loss=[2.3, math.nan], learning_rate=1.0, model=SGD, trigger="nan-loss"))
+
+    def test_a_new_highest(self) -> None:
+        rates = [0.1] * 16 + [1.5, 1.5]
+        losses = [*CALM, 1.5, math.nan]
+        assert fired(RULE, bundle(loss=losses, learning_rate=rates, model=SGD, trigger="nan-loss")).cause == CAUSE
+
+    def test_a_restart_to_a_rate_of_before_is_none(self) -> None:
+        rates = [1.5] * 8 + [0.001] * 8 + [1.5, 1.5]
+        losses = [*CALM, 1.5, math.nan]
+        quiet(RULE, bundle(loss=losses, learning_rate=rates, model=SGD, trigger="nan-loss"))
+
+    def test_it_explains_what_the_autopsy_saw(self) -> None:
+        facts = autopsy("MatMul", inputs=[np.full(2, 1e30)], outputs=[np.array([math.inf])])
+        given = bundle(loss=[2.3, math.nan], learning_rate=1e4, model=SGD, trigger="nan-loss", autopsy=facts)
+        diagnosis = diagnose(given)
+        assert diagnosis.verdict.cause == CAUSE
+        assert diagnosis.origin is not None
+        assert diagnosis.origin.op == "MatMul"
+
+
+def test_what_was_seen_to_break_in_a_calm_run_is_not_the_rates() -> None:
+    facts = autopsy("Log", inputs=[np.zeros(2)], outputs=[np.array([-math.inf])])
+    given = bundle(loss=[*CALM, math.nan], learning_rate=0.05, model=SGD, trigger="nan-loss", autopsy=facts)
+    assert diagnose(given).verdict.cause == "log-of-nonpositive"
+
+
+def test_a_bad_batch_comes_before_the_rate() -> None:
+    batch = {"x": statistics(np.array([[math.nan, 1.0]], np.float32))}
+    given = bundle(loss=[2.3, math.nan], learning_rate=0.05, model=SGD, trigger="nan-loss", batch=batch)
+    assert diagnose(given).verdict.cause == "bad-input-batch"
+
+
+def test_the_range_of_16_bits_against_the_rate() -> None:
+    facts = autopsy("Mul", inputs=[np.array([300.0], np.float16)], outputs=[np.array([math.inf], np.float16)])
+    calm = bundle(loss=[*CALM, math.nan], learning_rate=0.003, model=ADAM, trigger="nan-loss", autopsy=facts)
+    assert diagnose(calm).verdict.cause == "fp16-overflow"
+    diverged = bundle(loss=DIVERGED, learning_rate=0.5, model=ADAM, trigger="inf-loss", autopsy=facts)
+    assert diagnose(diverged).verdict.cause == CAUSE
+
+
+def test_quiet_with_the_highest_rate_beside_its_limit() -> None:
+    answer = quiet(RULE, bundle(loss=CALM, learning_rate=0.1, model={"optimizer": {"class": "SGD", "momentum": 0.9}}))
+    assert answer.value == pytest.approx(1.0)
+    assert answer.threshold == 2
+    assert quiet(RULE, bundle(loss=CALM, learning_rate=0.001, model=ADAM)).threshold == 0.05
+
+
+def test_a_limit_of_the_users_own() -> None:
+    given = bundle(loss=DIVERGED, learning_rate=0.3, model=SGD, trigger="inf-loss")
+    assert diagnose(given).verdict.cause == "exploding-gradients"
+    assert diagnose(given, limits={"learning-rate-too-high.sgd": 0.2}).verdict.cause == CAUSE
+
+
+def test_skipped() -> None:
+    assert skipped(RULE, bundle(loss=CALM)).missing == ("learning-rate",)
+    assert skipped(RULE, bundle(learning_rate=0.1, grad_norm=[1.0])).missing == ("loss",)
+
+
+@pytest.mark.parametrize("rates", [[math.inf] * 8, [-5.0] * 8, [0.0] * 7 + [1.0], [math.nan] * 7 + [1e300]])
+def test_hostile_rates(rates: list[float]) -> None:
+    given = bundle(
+        loss=DIVERGED, learning_rate=rates, model={"optimizer": {"class": 3, "momentum": "nan"}}, trigger="inf-loss"
+    )
+    assert not diagnose(given).failed
+    assert diagnose(given).verdict.cause in (CAUSE, "exploding-gradients")
+    assert fired(RULE, bundle(loss=DIVERGED, learning_rate=[1e308] * 8)).score <= 100
