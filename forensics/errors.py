@@ -57,10 +57,10 @@ class BundleTooNew(ForensicsError):
 
 
 class LimitExceeded(ForensicsError):
-    """A part of the bundle declares a size beyond what a sound bundle ever holds."""
+    """A part of the bundle is larger than a sound bundle's ever is, or than the caller allowed."""
 
     slug = "limit-exceeded"
-    remedy = "the file is damaged or was made to do harm"
+    remedy = "raise the limit if you set one; otherwise the file is damaged or was made to do harm"
 
 
 class BundleNotWritten(ForensicsError):

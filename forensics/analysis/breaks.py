@@ -217,7 +217,7 @@ def _attention(found: Break) -> Judgement | None:
 
 def _domain(found: Break) -> Judgement | None:
     values = _operand(found, 0)
-    low, high = (figure(values.smallest), figure(values.largest)) if values is not None else ("?", "?")
+    low, high = (figure(values.smallest, 8), figure(values.largest, 8)) if values is not None else ("?", "?")
     detail = t("inputs from {low} to {high}", low=low, high=high)
     reason = t("{op} has no finite real value for some of its inputs.", op=found.op)
     status: Status = "supported" if values is None else "established"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -84,7 +84,7 @@ def assess(case: Case, limits: Mapping[str, Limit] | None = None) -> Instability
     `limits` are RATE_LIMITS unless a rule brings the user's own.
     """
     limits = limits or RATE_LIMITS
-    loss, gradient = growth(case.loss), growth(case.grad_norm, calm=100)
+    loss, gradient = growth(case.loss), _gradient_growth(case)
     # Gradients alone shrink and grow by ten in sound runs; without the loss it takes more to speak of a break.
     if loss is None and gradient is not None and gradient.factor < APART**2:
         gradient = None
@@ -95,6 +95,14 @@ def assess(case: Case, limits: Mapping[str, Limit] | None = None) -> Instability
     rate = rate_around(case, onset, limits)
     blame, confidence = _blame(rate, first, limits["jump"], measured=gradient is not None)
     return Instability(onset, loss, gradient, first, rate, blame, confidence)
+
+
+def _gradient_growth(case: Case) -> Growth | None:
+    """Growth of the gradient norm, without the steps that loss scaling skipped: overflow is its business."""
+    norms = case.grad_norm
+    kept = np.flatnonzero(~np.isnan(norms) & (case.series("overflow") != 1))
+    found = growth(norms[kept], calm=100)
+    return None if found is None else replace(found, onset=int(kept[found.onset]))
 
 
 def growth(values: Series, calm: int = 8) -> Growth | None:

@@ -34,9 +34,9 @@ def t(template: str, /, **values: Any) -> Message:
     return Message(template, values)
 
 
-def figure(value: float) -> str:
-    """A measured number in a sentence: 4 digits, and a decimal point where it is a whole number ("0.0")."""
-    text = f"{value:.4g}"
+def figure(value: float, digits: int = 4) -> str:
+    """A measured number in a sentence: so many digits, and a decimal point where it is a whole number ("0.0")."""
+    text = f"{value:.{digits}g}"
     return f"{text}.0" if text.lstrip("-").isdigit() else text
 
 

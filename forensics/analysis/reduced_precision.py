@@ -82,6 +82,9 @@ def _estimated(found: Break) -> Judgement | None:
     peak = max((item.magnitude for item in found.inputs if not math.isnan(item.magnitude)), default=math.nan)
     limit = figure(FLOAT_MAX[kind])
     detail = t("inputs up to {peak}, {kind} ends at {limit}", peak=figure(peak), kind=kind, limit=limit)
+    constant = max((abs(value) for value in found.scalars), default=0.0)
+    if constant > FLOAT_MAX[kind]:
+        detail = t("the constant {value} is past the {limit} of {kind}", value=figure(constant), limit=limit, kind=kind)
     reason = t(
         "The inputs are finite, and the result passes the range of {kind} where float32's would hold it.", kind=kind
     )

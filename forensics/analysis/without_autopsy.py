@@ -33,7 +33,7 @@ def first_bad_step(case: Case) -> int | None:
 
 
 def overflow_at_any_scale(case: Case) -> int | None:
-    """The first step of an unbroken run of overflows during which the loss scale fell by 256 or more, under finite losses.
+    """The first step of an unbroken run of overflows in which the scale fell by 256 or more, under finite losses.
 
     A gradient that overflows whatever the scale is was never a matter of magnitude. None where there is no such run.
     """

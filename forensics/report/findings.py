@@ -103,7 +103,7 @@ def lead(warning: LeadTime | None, t: Speech) -> str:
     if warning is None or warning.steps_before < 1:
         return ""
     return t(
-        "The first sign was there {steps} steps ({time}) earlier: {rule} at step {step}.",
+        "The first sign was there {steps} steps ({time}) before the end: {rule} at step {step}.",
         steps=warning.steps_before,
         time=units.duration(warning.seconds_before),
         rule=visible(warning.rule),

@@ -25,8 +25,11 @@ def build(origin: Origin | None, case: Case, t: Speech) -> OriginView | None:
     found = case.origin
     if origin is None and not found:
         return None
-    tables = [table for table in (_tensors(found, t), operators(case, t)) if table]
-    return OriginView(_sentence(origin, found, t), _facts(origin, case, t), _notes(case, t), tuple(tables))
+    tables = tuple(table for table in (_tensors(found, t), operators(case, t)) if table)
+    notes = _notes(case, t)
+    if not (tables or notes or found or (origin and (origin.op or origin.parameter))):
+        return None  # nothing that the verdict does not say
+    return OriginView(_sentence(origin, found, t), _facts(origin, case, t), notes, tables)
 
 
 def _sentence(origin: Origin | None, found: dict[str, Any], t: Speech) -> str:
@@ -150,8 +153,8 @@ def operators(case: Case, t: Speech) -> Table | None:
         Column(t("Layer"), "name"),
         Column(t("Source"), "name"),
         Column(t("dtype"), "name"),
-        Column(t("Inputs from … to"), "number"),
-        Column(t("Outputs from … to"), "number"),
+        Column(t("Input range"), "number"),
+        Column(t("Output range"), "number"),
         Column(t("Not finite"), "number"),
         Column(t("Headroom (bits)"), "number"),
     )

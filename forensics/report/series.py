@@ -195,7 +195,9 @@ def headroom(case: Case, row: int | None, last: int = 60) -> Headroom | None:
     bits = np.asarray(table["headroom"][:end], dtype=np.float64)
     counted = np.flatnonzero(np.isfinite(bits) | broken)
     half = np.array([str(dtype) == "float16" for dtype in table.get("dtype", np.full(end, ""))[:end]], dtype=bool)
-    if len(counted) < 2 or not (half[counted].any() or np.nanmin(np.where(np.isfinite(bits), bits, np.inf)) < 24):
+    if len(counted) < 2 or not (
+        half[counted].any() or np.min(np.where(np.isfinite(bits) & ~broken, bits, np.inf)) < 24
+    ):
         return None
     shown = counted[-last:]
     return Headroom(

@@ -13,7 +13,7 @@ from forensics.analysis.message import Message
 from forensics.bundle.reader import Bundle
 from forensics.report import findings, origin, source, surroundings, tables, units
 from forensics.report.model import Fact, ReportView, Tone, VerdictView
-from forensics.report.speech import Speech, visible
+from forensics.report.speech import Speech, visible, visible_lines
 from forensics.report.words import PHASE, STATUS, STATUS_MEANING, certainty, word
 
 
@@ -51,7 +51,7 @@ def build(diagnosis: Diagnosis, bundle: Bundle, t: Speech) -> ReportView:
         completeness=surroundings.completeness(bundle, t),
         ranks=tables.ranks(diagnosis, t),
         fingerprint=visible(diagnosis.fingerprint, 80),
-        footer=f"msforensics {__version__}",
+        footer=t("msforensics {version}; bundle written by {writer}", version=__version__, writer=bundle.header.writer),
     )
 
 
@@ -130,10 +130,18 @@ def _facts(diagnosis: Diagnosis, t: Speech) -> tuple[Fact, ...]:
                 facts.append(Fact(label, visible(value), kind="name"))
     if trigger.get("time"):
         facts.append(Fact(t("Time"), units.moment(trigger["time"])))
-    facts.append(
-        Fact(t("Recorded because"), findings.trigger(trigger.get("kind"), t), visible(trigger.get("message") or ""))
-    )
+    tripped = as_step(trigger.get("step"))
+    if tripped is not None and tripped != step:
+        facts.append(Fact(t("Recorded at step"), str(tripped)))
+    facts.append(Fact(t("Recorded because"), findings.trigger(trigger.get("kind"), t), _detail(trigger)))
     return tuple(facts)
+
+
+def _detail(trigger: Mapping[str, Any]) -> str:
+    """What the trigger's message adds to its kind: its first line, and nothing where the kind says it all."""
+    told = trigger.get("kind") in ("nan-loss", "inf-loss", "manual")
+    lines = [] if told else visible_lines(trigger.get("message") or "", 2)
+    return visible(lines[0]) if lines else ""
 
 
 def _todo(diagnosis: Diagnosis, finding: Finding | None, t: Speech) -> tuple[str, ...]:
@@ -158,5 +166,4 @@ def _subject(diagnosis: Diagnosis, bundle: Bundle, t: Speech) -> tuple[Fact, ...
         facts.append(Fact(t("Bundle"), source.place(subject.path, 0), kind="name"))
     if bundle.header.created:
         facts.append(Fact(t("Written"), units.moment(bundle.header.created)))
-    facts.append(Fact(t("Recorder"), visible(bundle.header.writer, 80), kind="name"))
     return tuple(facts)

@@ -31,7 +31,9 @@ def test_a_jump_that_stays_is_a_warning() -> None:
     losses[580:] += 3.0
     finding = fired(RULE, bundle(loss=losses))
     assert (finding.severity, finding.step) == ("warning", 581)
-    assert "stayed there for 20 steps" in str(finding.headline)
+    assert "stayed there until the end" in str(finding.headline)
+    losses[590:] -= 3.0
+    assert "stayed there for 10 steps" in str(fired(RULE, bundle(loss=losses)).headline)
 
 
 def test_a_large_jump_that_came_back_is_a_warning() -> None:
@@ -46,7 +48,7 @@ def test_a_large_jump_that_came_back_is_a_warning() -> None:
 def test_at_the_very_end() -> None:
     losses = FALLING.copy()
     losses[-1] *= 20
-    assert "at the very end" in str(fired(RULE, bundle(loss=losses)).headline)
+    assert "stayed there until the end" in str(fired(RULE, bundle(loss=losses)).headline)
 
 
 def test_the_triggers_own_step() -> None:

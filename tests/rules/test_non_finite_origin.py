@@ -156,9 +156,12 @@ class TestReducedPrecision:
         [
             ("Cast", [np.array([1e5], np.float32)], np.array([math.inf], np.float16), "established"),
             ("Exp", [np.array([12.0], np.float16)], np.array([math.inf], np.float16), "established"),
-            ("Mul", [np.array([300.0], np.float16)], np.array([math.inf], np.float16), "supported"),
+            ("Mul", [np.array([300.0], np.float16)], np.array([math.inf], np.float16), "established"),
+            ("CumProd", [np.array([300.0], np.float16)], np.array([math.inf], np.float16), "supported"),
+            ("MyOwn", [np.array([300.0], np.float16)], np.array([math.inf], np.float16), "supported"),
+            ("Conv2D", [np.array([300.0], np.float32)], np.array([math.inf], np.float16), "supported"),
             ("Square", [np.array([300.0], np.float16)], np.array([math.inf], np.float16), "supported"),
-            ("BatchMatMul", [np.array([300.0], np.float16)], np.array([math.nan], np.float16), "supported"),
+            ("BatchMatMul", [np.array([300.0], np.float16)], np.array([math.nan], np.float16), "established"),
         ],
     )
     def test_without_the_counterfactual(self, op: str, inputs: list[Any], output: Any, status: str) -> None:

@@ -37,7 +37,7 @@ def test_a_loss_that_falls_all_the_same_is_a_note() -> None:
 
 
 def test_on_the_border() -> None:
-    assert fired(RULE, bundle(loss=FLAT, **stack(0.2, last=1e-3))).severity == "warning"
+    assert fired(RULE, bundle(loss=FLAT, **stack(0.2, last=0.5))).severity == "warning"
     answer = quiet(RULE, bundle(loss=FLAT, **stack(0.5)))
     assert answer.threshold == 1e-3
     assert answer.value == pytest.approx(0.5**7)

@@ -6,16 +6,14 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar
 
-from forensics.analysis.evidence import Case, Row, mapping, mappings, rows
-from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet
+from forensics.analysis.evidence import Case, Row, mappings, rows
+from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet, Status
 from forensics.analysis.layers import parameter_shapes
 from forensics.analysis.message import Message, figure, t
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule, score
 from forensics.analysis.without_autopsy import layer_of
 
-# Up to this step the weights are still those that training started from, but for an update or two.
-EARLY = 2
 _CROSS_ENTROPY = ("crossentropy", "nllloss", "softmaxcross")
 
 
@@ -42,73 +40,69 @@ class BadInitialisation(Rule):
 
     def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
         kernels = [row for row in rows(case.weights) if _fan_in(row, case) > 1 and not _is_state(row)]
-        from_start = len(case.steps) == 0 or case.steps[0] <= 1
-        ratio, classes = _first_loss(case, kernels) if from_start else (math.nan, 0)
-        constant = [row for row in kernels if row.get("min") == row.get("max") and not _low_rank(row)]
-        if constant and 2 * len(constant) > len(kernels):
-            row = constant[0]
-            what = t(
-                "{count} of {all} kernels are constant, {name} is {value} everywhere",
-                count=len(constant),
-                all=len(kernels),
-                name=_name(row),
-                value=figure(float(row.get("min", math.nan))),
-            )
-            return _finding(
-                case,
-                row,
-                what,
-                90.0,
-                "established",
-                Evidence("/statistics/weights/std", None, 0.0, None, t("deviation of {name}", name=_name(row))),
-            )
-        wide = [row for row in kernels if _scale(row, case) >= limits["scale"].warning]
-        early = len(case.steps) > 0 and case.steps[-1] <= EARLY and from_start
-        if wide and early:
-            row = max(wide, key=lambda item: _scale(item, case))
-            size = _scale(row, case)
-            what = t(
-                "{name} started {size} times too wide for its {fan} inputs",
-                name=_name(row),
-                size=figure(size),
-                fan=_fan_in(row, case),
-            )
-            return _finding(
-                case,
-                row,
-                what,
-                score(size, limits["scale"]),
-                "supported",
-                Evidence("/statistics/weights/std", None, size, limits["scale"].warning, t("deviation times √fan-in")),
-            )
-        if ratio >= limits["first-loss"].warning:
-            widest = max(kernels, key=lambda item: _scale(item, case))
-            what = t(
-                "the first loss is {loss}, guessing among {classes} classes costs {guess}",
-                loss=figure(float(case.loss[0])),
-                classes=classes,
-                guess=figure(math.log(classes)),
-            )
-            return _finding(
-                case,
-                widest,
-                what,
-                score(ratio, limits["first-loss"]),
-                "supported",
-                Evidence(
-                    "/scalars/loss",
-                    int(case.steps[0]),
-                    float(case.loss[0]),
-                    limits["first-loss"].warning * math.log(classes),
-                    t("loss before any update"),
-                ),
-            )
-        return Quiet(
-            ratio if math.isfinite(ratio) else None, limits["first-loss"].warning, t("first loss over that of guessing")
-        )
+        from_start = not len(case.steps) or case.steps[0] <= 1
+        # With the first update held back, the weights in the bundle are those that training started from.
+        untouched = from_start and len(case.steps) <= 1 and case.numerical
+        found = _constant(case, kernels)
+        if found is None and from_start:
+            found = _by_first_loss(case, kernels, limits["first-loss"])
+        if found is None and untouched:
+            found = _too_wide(case, kernels, limits["scale"])
+        if found is not None:
+            return found
+        ratio = first_loss(case, kernels)[0] if from_start else math.nan
+        value = ratio if math.isfinite(ratio) else None
+        return Quiet(value, limits["first-loss"].warning, t("first loss over that of guessing"))
 
 
-def _first_loss(case: Case, kernels: list[Row]) -> tuple[float, int]:
+def _constant(case: Case, kernels: list[Row]) -> Finding | None:
+    """More than half of the kernels hold one value everywhere, so that all units of a layer do the same."""
+    constant = [row for row in kernels if row.get("min") == row.get("max") and not _low_rank(row)]
+    if 2 * len(constant) <= len(kernels):
+        return None
+    name, value = _name(constant[0]), float(constant[0].get("min", math.nan))
+    what = t(
+        "{count} of {all} kernels are constant, {name} is {value} everywhere",
+        count=len(constant),
+        all=len(kernels),
+        name=name,
+        value=figure(value),
+    )
+    evidence = Evidence("/statistics/weights/std", None, 0.0, None, t("deviation of {name}", name=name))
+    return _finding(case, name, what, 90.0, "established", case.numerical, evidence)
+
+
+def _by_first_loss(case: Case, kernels: list[Row], limit: Limit) -> Finding | None:
+    """The first loss is a multiple of what guessing costs."""
+    ratio, classes = first_loss(case, kernels)
+    if not ratio >= limit.warning:
+        return None
+    loss, guess = float(case.loss[0]), math.log(classes)
+    what = t(
+        "the first loss is {loss}, guessing among {classes} classes costs {guess}",
+        loss=figure(loss),
+        classes=classes,
+        guess=figure(guess),
+    )
+    evidence = Evidence("/scalars/loss", int(case.steps[0]), loss, limit.warning * guess, t("loss before any update"))
+    # A first loss that is merely high is no explanation of a break that was seen elsewhere.
+    grave = case.numerical and ratio >= 10 * limit.warning
+    return _finding(case, None, what, score(ratio, limit), "supported", grave, evidence)
+
+
+def _too_wide(case: Case, kernels: list[Row], limit: Limit) -> Finding | None:
+    """A kernel that no update has touched is far too wide for the number of its inputs."""
+    size, name, fan = max(
+        ((_scale(row, case), _name(row), _fan_in(row, case)) for row in kernels), default=(0.0, "", 0)
+    )
+    if size < limit.warning:
+        return None
+    what = t("{name} started {size} times too wide for its {fan} inputs", name=name, size=figure(size), fan=fan)
+    evidence = Evidence("/statistics/weights/std", None, size, limit.warning, t("deviation times √fan-in"))
+    return _finding(case, name, what, score(size, limit), "supported", case.numerical, evidence)
+
+
+def first_loss(case: Case, kernels: list[Row]) -> tuple[float, int]:
     """The first loss over ln C for a cross-entropy loss, and C; NaN where the loss is another or C is not known."""
     facts = case.bundle.facts("model")
     names = [
@@ -151,27 +145,23 @@ def _name(row: Row) -> str:
     return str(row.get("name") or "?")[:200]
 
 
-def _finding(case: Case, row: Row, what: Message, points: float, status: str, evidence: Evidence) -> Finding:
-    name = _name(row)
+def _finding(
+    case: Case, name: str | None, what: Message, points: float, status: Status, grave: bool, evidence: Evidence
+) -> Finding:
     step = int(case.steps[0]) if len(case.steps) else case.fatal_step
-    known = mapping(case.bundle.facts("model").get("optimizer")).get("class")
     return Finding(
         cause="bad-initialisation",
-        severity="critical" if case.numerical else "warning",
+        severity="critical" if grave else "warning",
         score=points,
         confidence=0.9 if status == "established" else 0.7,
         role="initiating",
-        status="established" if status == "established" else "supported",
+        status=status,
         step=step,
         phase="input",
-        origin=Origin("weights", step, layer_of(name) or None, None, name),
+        origin=None if name is None else Origin("weights", step, layer_of(name) or None, None, name),
         headline=t("the weights started badly: {what}", what=what),
         summary=t("Before any training: {what}.", what=what),
-        explanation=t(
-            "This was so before the first update, so that neither learning rate nor optimizer "
-            "({optimizer}) has a part in it.",
-            optimizer=str(known or "?")[:100],
-        ),
+        explanation=t("This was so before the first update: neither learning rate nor optimizer has a part in it."),
         remedy=REMEDIES["bad-initialisation"],
         evidence=(evidence,),
     )

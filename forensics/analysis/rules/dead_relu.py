@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from forensics.analysis.evidence import Case, mappings
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet
+from forensics.analysis.instability import RATE_LIMITS, rate_scale
 from forensics.analysis.layers import layer_gradients
 from forensics.analysis.message import figure, t
 from forensics.analysis.rule import Limit, Rule, score
@@ -59,7 +60,7 @@ class DeadRelu(Rule):
         return Finding(
             cause="dead-relu",
             severity="warning",
-            score=max(88.0, score(float(runs[at]), limits["steps"])),
+            score=78.0 if _rate_still_high(case) else max(88.0, score(float(runs[at]), limits["steps"])),
             confidence=0.85 if relu else 0.6,
             role="initiating",
             status="supported",
@@ -95,6 +96,14 @@ class DeadRelu(Rule):
                 ),
             ),
         )
+
+
+def _rate_still_high(case: Case) -> bool:
+    """Whether the newest learning rate is one that is to blame itself, so that dead layers are but its consequence."""
+    rates = case.series("learning_rate")
+    known = rates[np.isfinite(rates)]
+    limit, scale = rate_scale(case, RATE_LIMITS)
+    return bool(len(known)) and abs(float(known[-1])) * scale >= limit.warning
 
 
 def _other_parameters_alive(case: Case, steps: int) -> Flags:

@@ -19,6 +19,7 @@ from forensics.analysis.without_autopsy import layer_of
 CAUSE = "exploding-gradients"
 RECENT = 20
 CALM = 100
+HARMLESS = 3
 
 
 class ExplodingGradients(Rule):
@@ -69,8 +70,11 @@ class ExplodingGradients(Rule):
             )
         ratio, at = _outburst(case)
         if ratio >= limits["ratio"].info:
+            # In a run that nothing stopped, an outburst that the loss took no notice of is a remark.
+            harmless = case.asked_for and ratio < HARMLESS * limits["ratio"].warning
+            points = min(74.0 if harmless else 100.0, score(ratio, limits["ratio"]))
             detail = t("the gradient norm is {ratio} times the largest at the start", ratio=figure(ratio))
-            return _finding(case, at, detail, score(ratio, limits["ratio"]), 0.5, False, ratio, limits["ratio"])
+            return _finding(case, at, detail, points, 0.5, False, ratio, limits["ratio"])
         update, at = _update(case)
         if update >= limits["update"].warning:
             detail = t("one update is {update} times as large as the weights", update=figure(update))

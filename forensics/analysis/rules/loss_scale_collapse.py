@@ -44,12 +44,13 @@ class LossScaleCollapse(Rule):
     def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
         scale, skipped = case.series("loss_scale"), overflows(case)
         known = np.flatnonzero(np.isfinite(scale))
-        if not len(known):
-            return Quiet(None, limits["overflows"].warning, t("the loss scale was never a number"))
-        last, highest = float(scale[known[-1]]), float(scale[known].max())
-        count = int(np.nansum(skipped[-RECENT:]))
-        share = 1 - float(np.nanmean(skipped)) if np.isfinite(skipped).any() else math.nan
         tripped = case.trigger_kind == "loss-scale-collapse"
+        if not len(known) and not tripped:
+            return Quiet(None, limits["overflows"].warning, t("the loss scale was never a number"))
+        last = float(scale[known[-1]]) if len(known) else math.nan
+        highest = float(scale[known].max()) if len(known) else math.nan
+        count = int(np.sum(skipped[-RECENT:] == 1))
+        share = 1 - float(np.mean(skipped[np.isfinite(skipped)] == 1)) if np.isfinite(skipped).any() else math.nan
         at_floor = last <= max(FLOOR, limits["scale"].warning) < highest and count > 0
         # The search for the fitting scale skips steps at the start; later, that many are a fault.
         starving = count >= limits["overflows"].warning and (len(scale) >= 2 * RECENT or count >= RECENT)
@@ -102,7 +103,7 @@ class LossScaleCollapse(Rule):
             evidence=(
                 Evidence(
                     "/scalars/loss_scale",
-                    int(case.steps[known[-1]]),
+                    int(case.steps[-1]),
                     last,
                     limits["scale"].warning,
                     t("the newest loss scale"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from forensics.analysis.evidence import Case, Series
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
@@ -50,11 +51,11 @@ class LossSpike(Rule):
         recent = deviations[-RECENT:]
         if not np.isfinite(recent).any() and not tripped:
             return Quiet(None, limit.warning, t("too few steps to know the loss's course"))
-        at = _where(case, deviations)
-        value = float(deviations[at]) if np.isfinite(deviations[at]) else 0.0
+        at = _where(case, deviations, limit.info)
+        value = float(np.nan_to_num(deviations[at], nan=0.0, posinf=1e300))
         level, rise = _rise(case.loss, at)
-        jumps = int(np.sum(deviations[np.isfinite(deviations)] > limit.info))
-        common = jumps >= 3 and jumps > COMMON * len(deviations) + PATIENCE
+        jumps = _count(deviations > limit.info)
+        common = jumps > COMMON * len(deviations) + 2
         if not tripped and (value < limit.info or rise < limits["rise"].info or common):
             return Quiet(
                 value,
@@ -66,8 +67,8 @@ class LossSpike(Rule):
         points = max(80.0, score(value, limit)) if grave else min(74.0, score(value, limit))
         step = int(case.steps[at])
         after = t("and stayed there for {count} steps", count=stays) if stays >= PATIENCE else t("and came back")
-        if at + 1 >= len(case.loss):
-            after = t("at the very end")
+        if at + stays >= len(case.loss):
+            after = t("and stayed there until the end")
         return Finding(
             cause="loss-spike",
             severity="warning" if grave else "info",
@@ -107,14 +108,22 @@ class LossSpike(Rule):
         )
 
 
-def _where(case: Case, deviations: Series) -> int:
-    """The first of the recent jumps' beginnings: the largest deviation; the trigger's own step where it tripped."""
+def _count(flags: npt.NDArray[np.bool_]) -> int:
+    """How many stretches of True there are."""
+    return int(np.sum(flags & ~np.concatenate([[False], flags[:-1]])))
+
+
+def _where(case: Case, deviations: Series, limit: float) -> int:
+    """Where the largest of the recent jumps began; the trigger's own step where it tripped."""
     if case.trigger_kind == "loss-spike" and case.fatal_step is not None:
         found = np.flatnonzero((case.steps == case.fatal_step) & np.isfinite(case.loss))
         if len(found):
             return int(found[0])
     start = max(0, len(deviations) - RECENT)
-    return start + int(np.argmax(np.nan_to_num(deviations[start:], nan=-np.inf)))
+    at = start + int(np.argmax(np.nan_to_num(deviations[start:], nan=-np.inf)))
+    while at > start and deviations[at - 1] > limit:
+        at -= 1
+    return at
 
 
 def _rise(losses: Series, at: int) -> tuple[float, float]:
@@ -141,9 +150,10 @@ def _agreeing(losses: Series, at: int) -> list[str]:
     before, value = losses[:at][known], float(losses[at])
     if not len(before):
         return []
-    tests = {
-        "2 × mean of 100 (llm-foundry)": value >= 2 * before[-100:].mean(),
-        "mean + 6 deviations of 128 (OLMo)": value > before[-128:].mean() + 6 * before[-128:].std(),
-        "10 × maximum of 100 (Megatron-LM)": value >= 10 * before[-100:].max(),
-    }
-    return [name for name, agrees in tests.items() if agrees]
+    with np.errstate(over="ignore", invalid="ignore"):
+        agrees = {
+            "2 × mean of 100 (llm-foundry)": value >= 2 * before[-100:].mean(),
+            "mean + 6 deviations of 128 (OLMo)": value > before[-128:].mean() + 6 * before[-128:].std(),
+            "10 × maximum of 100 (Megatron-LM)": value >= 10 * before[-100:].max(),
+        }
+    return [name for name, agreed in agrees.items() if agreed]

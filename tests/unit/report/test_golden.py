@@ -57,7 +57,7 @@ def test_the_golden_report_says_what_it_must(name: str) -> None:
         "97 %",
         "train.py:30",
         "ops.log_softmax(logits)",
-        "12 steps (3.12 s) earlier",
+        "12 steps (3.12 s) before the end",
         "The gradient norm grew 900 times",
     ):
         assert meaning in golden

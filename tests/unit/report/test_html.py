@@ -194,6 +194,7 @@ def test_an_exception_is_shown_with_its_stack() -> None:
     parts = {"exception": Part({"chain": [{"type": "ValueError", "message": "a\n  b <c>", "frames": frames}]})}
     page = html.render(samples.diagnosis(), samples.bundle(parts), T)
     assert "ValueError</h3>" in page
+    assert "<code>/p/train.py:3</code>" in page
     assert "a\n  b &lt;c&gt;\n</pre>" in page
 
 

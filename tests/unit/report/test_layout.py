@@ -64,3 +64,8 @@ def test_padding(text: str, columns: int, padded: str) -> None:
 def test_no_pairs_no_lines() -> None:
     assert layout.pairs([]) == []
     assert layout.fit("", 0) == ""
+
+
+def test_trailing_spaces_are_no_line() -> None:
+    assert layout.wrap("12345678 ", 8) == ["12345678"]
+    assert layout.wrap("12345678          x", 8) == ["12345678", "x"]

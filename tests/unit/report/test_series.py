@@ -176,7 +176,7 @@ def test_headroom_of_a_long_forward_pass_is_cut() -> None:
 def test_operators_far_from_any_limit_have_no_headroom_to_show() -> None:
     table = samples.operators()
     table["dtype"], table["headroom"] = ["float32"] * 11, np.full(11, 120.0)
-    table["out_neg_inf"] = np.zeros(11)
+    table["headroom"][-1] = 0  # the break itself is no sign of a limit that came near
     case_ = Case(samples.bundle({"autopsy": Part({}, {"operators": table})}))
     assert series.headroom(case_, None) is None
     del table["headroom"]

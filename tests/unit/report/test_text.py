@@ -22,7 +22,7 @@ def test_the_verdict_is_read_from_the_top() -> None:
         "1042 (epoch 3)",
         "train.py:30 in construct",
     ]
-    order += ["> 30      lp = ops.log(p)", "12 steps (3.12 s) earlier", "What to do", "  1. Take", "Also found"]
+    order += ["> 30      lp = ops.log(p)", "12 steps (3.12 s) before the end", "What to do", "  1. Take", "Also found"]
     positions = [shown.index(part) for part in order]
     assert positions == sorted(positions)
     assert "warning  gradient-growth: The gradient norm grew 900 times in 12 steps." in shown
@@ -73,8 +73,13 @@ def test_a_source_without_function_or_lines() -> None:
     assert "  other.py:7\n" in said(origin=place)
 
 
-def test_a_trigger_message_stands_beside_its_kind() -> None:
-    assert "the loss was NaN (the loss became NaN)" in said()
+def test_a_trigger_message_stands_beside_its_kind_where_it_says_more() -> None:
+    from dataclasses import replace
+
+    subject = samples.diagnosis().subject
+    failed = replace(subject, trigger={"kind": "exception", "step": 1042, "message": "ValueError: bad\n---\nC++ stack"})
+    assert "an exception ended the run (ValueError: bad)" in said(subject=failed)
+    assert "the loss became NaN" not in said()
 
 
 def test_headlines_keep_names_as_they_are() -> None:

@@ -44,7 +44,19 @@ def test_the_verdict_says_what_how_sure_when_and_where() -> None:
     assert shown["Time"] == "2026-01-01 00:17:41 UTC"
     assert shown["Recorded because"] == "the loss was NaN"
     assert verdict.todo[0].startswith("Take the logarithm of the softmax")
-    assert verdict.lead == "The first sign was there 12 steps (3.12 s) earlier: gradient-growth at step 1030."
+    assert verdict.lead == "The first sign was there 12 steps (3.12 s) before the end: gradient-growth at step 1030."
+
+
+def test_a_verdict_about_an_earlier_step_also_names_the_step_of_the_trip() -> None:
+    verdict = replace(samples.diagnosis().verdict, step=1030)
+    shown = facts(build(samples.diagnosis(verdict=verdict), samples.bundle({}), T).verdict.facts)
+    assert (shown["Step"], shown["Recorded at step"]) == ("1030 (epoch 3)", "1042")
+    assert "Recorded at step" not in facts(build(samples.diagnosis(), samples.bundle({}), T).verdict.facts)
+
+
+def test_a_meaning_that_the_headline_says_already_is_not_repeated() -> None:
+    assert build(samples.bare_diagnosis(), samples.bundle({}), T).verdict.meaning == ""
+    assert build(samples.diagnosis(), samples.bundle({}), T).verdict.meaning.startswith("a logarithm")
 
 
 def test_a_headline_begins_with_a_capital_letter_unless_it_begins_with_a_name() -> None:
@@ -223,6 +235,7 @@ def test_an_origin_that_only_the_autopsy_names(case: Case, sentence: str) -> Non
 
 def test_nothing_known_about_the_origin_is_nothing_said() -> None:
     assert origin.build(None, Case(samples.bundle({})), T) is None
+    assert origin.build(Origin("forward", 3, source=Source("a.py", 1, "f")), Case(samples.bundle({})), T) is None
 
 
 def test_an_origin_without_autopsy_names_the_parameter() -> None:
@@ -453,7 +466,10 @@ def test_long_lists_are_cut() -> None:
     assert len(shown) == findings.FINDINGS_SHOWN
     assert shown[0].evidence is not None
     assert shown[0].evidence.more == "and 20 more"
-    assert findings.rules(diagnosis, T).tables[0].more == "and 100 more"
+    fired = findings.rules(diagnosis, T).tables[0]
+    assert (len(fired.rows), fired.more) == (findings.RULES_SHOWN, "and 100 more")
+    quiet = findings.rules(samples.diagnosis(quiet=samples.diagnosis().quiet * 200), T).tables[1]
+    assert (len(quiet.rows), quiet.more) == (findings.RULES_SHOWN, "and 200 more")
     assert len(findings.chain(diagnosis, T)) == findings.FINDINGS_SHOWN
 
 
