@@ -41,7 +41,8 @@ def _rule_of(module_name: str) -> Rule:
     classes = [
         item
         for _, item in inspect.getmembers(module, inspect.isclass)
-        if issubclass(item, Rule) and item.__module__ == module_name and not inspect.isabstract(item)
+        # Python 3.10 takes dict[str, Any] for a class; the module's name comes first, so that it is never asked about.
+        if item.__module__ == module_name and issubclass(item, Rule) and not inspect.isabstract(item)
     ]
     if len(classes) != 1:
         raise TypeError(f"{module_name} holds {len(classes)} rules instead of one")

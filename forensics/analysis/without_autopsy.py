@@ -7,11 +7,14 @@ import re
 
 import numpy as np
 
-from forensics.analysis.evidence import Case, number_column, text_column
+from forensics.analysis.evidence import Case, number_column, rows, text_column
 from forensics.analysis.finding import Phase
 from forensics.analysis.instability import Instability
 from forensics.analysis.judgement import Judgement
 from forensics.analysis.message import t
+
+
+_SQUARE_LEAVES_FLOAT32 = 1e15
 
 
 def first_bad_step(case: Case) -> int | None:
@@ -76,6 +79,8 @@ def judge_series(case: Case, step: int | None, unrest: Instability | None) -> Ju
     if unrest is not None:
         reason = t("Loss or gradients had left their level before: the numbers grew until they passed the range.")
         return Judgement(unrest.blame, "supported", unrest.confidence * 0.9, t("after growth"), reason, phase="forward")
+    if (weight := _bad_weight(case)) is not None:
+        return _broken_weights(case, weight)
     if kind == "finite":
         return _finite_loss(bad, measured)
     layer = layer_of(bad[-1]) if bad and len(bad) < measured else None
@@ -93,6 +98,27 @@ def judge_series(case: Case, step: int | None, unrest: Instability | None) -> Ju
         "NaN came at once, with no infinity before: an operation without a result, such as 0 / 0 or a root below 0."
     )
     return Judgement("invalid-operation", "hypothesis", 0.3, t("loss NaN"), reason, "forward", layer)
+
+
+def _bad_weight(case: Case) -> str | None:
+    """The first weight that holds a value which is not finite, although the fatal update was kept from it."""
+    if case.trigger.get("held_back") is not True:
+        return None
+    bad = [sum(int(row.get(name) or 0) for name in ("nan", "pos_inf", "neg_inf")) for row in rows(case.weights)]
+    names = text_column(case.weights, "name")
+    return next((name for name, count in zip(names, bad, strict=False) if count > 0), None)
+
+
+def _broken_weights(case: Case, weight: str) -> Judgement:
+    detail = t("{parameter} was not finite before the step", parameter=weight)
+    norms = case.grad_norm[np.isfinite(case.grad_norm)]
+    if len(norms) and norms.max() >= _SQUARE_LEAVES_FLOAT32:
+        reason = t(
+            "An update before broke the weights: the gradient's square, which the optimizer keeps, left float32."
+        )
+        return Judgement("exploding-gradients", "supported", 0.6, detail, reason, "weights", layer_of(weight), weight)
+    reason = t("The weights were broken before this step began; what broke them is older than its autopsy.")
+    return Judgement("invalid-operation", "hypothesis", 0.25, detail, reason, "weights", layer_of(weight), weight)
 
 
 def _finite_loss(bad: list[str], measured: int) -> Judgement:

@@ -24,7 +24,7 @@ from forensics import FlightRecorder
 WIDTH, HEADS, CLASSES = 64, 4, 10
 
 
-class Block(nn.Cell):  # type: ignore[misc]
+class Block(nn.Cell):
     """Attention and a two-layer perceptron, each after a normalisation and around a residual."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Block(nn.Cell):  # type: ignore[misc]
         self.up, self.down = nn.Dense(WIDTH, 4 * WIDTH), nn.Dense(4 * WIDTH, WIDTH)
         self.gelu = nn.GELU()
 
-    def construct(self, x):  # type: ignore[no-untyped-def]
+    def construct(self, x):
         batch, tokens, _ = x.shape
         heads = (batch, tokens, HEADS, WIDTH // HEADS)
         q, k, v = ops.split(self.qkv(self.norm1(x)), WIDTH, -1)
@@ -46,7 +46,7 @@ class Block(nn.Cell):  # type: ignore[misc]
         return x + self.down(self.gelu(self.up(self.norm2(x))))
 
 
-class DigitTransformer(nn.Cell):  # type: ignore[misc]
+class DigitTransformer(nn.Cell):
     """Two blocks over 8 tokens, and a linear head on their mean."""
 
     def __init__(self) -> None:
@@ -58,14 +58,14 @@ class DigitTransformer(nn.Cell):  # type: ignore[misc]
         self.norm = nn.LayerNorm((WIDTH,))
         self.head = nn.Dense(WIDTH, CLASSES)
 
-    def construct(self, pixels):  # type: ignore[no-untyped-def]
+    def construct(self, pixels):
         x = self.embed(pixels) + self.position
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x).mean(1)) * 4.0
 
 
-class SmoothedCrossEntropy(nn.Cell):  # type: ignore[misc]
+class SmoothedCrossEntropy(nn.Cell):
     """Cross-entropy against labels that leave a little probability to every class."""
 
     def __init__(self, smoothing: float = 0.02) -> None:
@@ -73,7 +73,7 @@ class SmoothedCrossEntropy(nn.Cell):  # type: ignore[misc]
         self.on = Tensor(1 - smoothing + smoothing / CLASSES, ms.float32)
         self.off = Tensor(smoothing / CLASSES, ms.float32)
 
-    def construct(self, logits, label):  # type: ignore[no-untyped-def]
+    def construct(self, logits, label):
         probability = ops.softmax(logits.astype(ms.float16), axis=-1)
         log_probability = ops.log(probability).astype(ms.float32)
         target = ops.one_hot(label, CLASSES, self.on, self.off)

@@ -178,7 +178,7 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         """Store the step's record, and act when a trigger fires."""
         reading = self._flight.guard.run("step end", self._step_end, None)
         if reading is not None:
-            self._response.judge(reading)
+            self._flight.guard.run("response", lambda: self._response.judge(reading), None)
 
     def on_train_end(self, run_context: Any) -> None:
         """The run ended well."""

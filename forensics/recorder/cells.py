@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 from forensics.recorder import framework
@@ -91,9 +92,9 @@ def _line_of(cell: Any, phase: str) -> tuple[str, int, str] | None:
         pass  # a cell without a source of its own: the caller's line it is
     if phase == "backward":
         return None
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_own(frame.f_code.co_filename):
             return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None

@@ -13,6 +13,7 @@ from forensics.errors import TrainingTripped
 
 logger = logging.getLogger("forensics")
 T = TypeVar("T")
+D = TypeVar("D")
 # After so many failures of one kind the recorder stops trying, so that it does not slow the run down either.
 GIVE_UP_AFTER = 3
 
@@ -35,7 +36,7 @@ class Guard:
     def __init__(self) -> None:
         self.failures: dict[str, Failure] = {}
 
-    def run(self, where: str, action: Callable[[], T], default: T) -> T:
+    def run(self, where: str, action: Callable[[], T], default: D) -> T | D:
         """The action's result, or the default when it fails or has failed too often."""
         failed = self.failures.get(where)
         if failed is not None and failed.count >= GIVE_UP_AFTER:

@@ -25,7 +25,7 @@ class LearningRate:
         self._table: Any = None
         self._rate: Any = None
         self.schedule: Any = None
-        rate = getattr(optimizer, "learning_rate", None)
+        rate: Any = getattr(optimizer, "learning_rate", None)
         if isinstance(rate, tuple | list) or type(rate).__name__ in ("CellList", "ParameterTuple"):
             rate = rate[0] if len(rate) else None
         if framework.is_tensor(rate):

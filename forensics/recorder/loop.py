@@ -61,7 +61,7 @@ class Loop:
             outputs, own = flight.guard.run("outputs", lambda: _read(loss, named), (Outputs(), {}))
             reading = flight.guard.run("step end", lambda: flight.step_end(self._step, number, outputs, own), None)
             if reading is not None:
-                self._response.judge(reading)
+                flight.guard.run("response", lambda: self._response.judge(reading), None)
         finally:
             self._batch = ()
         # The next step begins here: what a loop does between two steps cannot be told apart.

@@ -356,7 +356,7 @@ def _masked_rows(operator: Operator, inputs: list[Any]) -> int:
     first = framework.peek(inputs[0])
     if first.dtype.kind != "f" or first.ndim == 0 or first.shape[-1] < 2:
         return 0
-    return int(np.isneginf(first).all(axis=-1).sum())
+    return int((first == -np.inf).all(axis=-1).sum())
 
 
 def _least(ranges: list[Range]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def _number(value: Any) -> tuple[float, bool]:
     """The value's mean, and whether it is a number at all."""
     if isinstance(value, bool | int | float | np.generic):
         try:
-            return float(value), True
+            return float(cast("float", value)), True
         except (TypeError, ValueError):
             return math.nan, False
     if not framework.is_tensor(value) or not 0 < int(value.size) <= MAX_LOSS_ELEMENTS:

@@ -20,6 +20,8 @@ CAUSE = "exploding-gradients"
 RECENT = 20
 CALM = 100
 HARMLESS = 3
+# In powers of ten, for the score.
+SQUARES = Limit(8, 15, "decade", "as the limit of the size")
 
 
 class ExplodingGradients(Rule):
@@ -41,6 +43,7 @@ class ExplodingGradients(Rule):
     causes = (CAUSE,)
     limits: ClassVar[Mapping[str, Limit]] = {
         "ratio": Limit(5, 10, "×", "Megatron-LM: ten times the largest of the first hundred"),
+        "size": Limit(1e8, 1e15, "1", "own: Adam's second moment, a square, leaves float32 from 1.8e19 on"),
         "update": Limit(0.1, 1, "1", "MindInsight: an update of 0.1 of the weights is suspicious, one of 1 is wrong"),
     }
     online = True
@@ -81,6 +84,11 @@ class ExplodingGradients(Rule):
             return _finding(
                 case, at, detail, score(update, limits["update"]), 0.65, case.numerical, update, limits["update"]
             )
+        peak, at = _peak(case)
+        if peak >= limits["size"].warning:
+            detail = t("the gradient norm is {peak}, and its square leaves float32", peak=figure(peak))
+            points = score(math.log10(peak), SQUARES)
+            return _finding(case, at, detail, points, 0.6, case.numerical, peak, limits["size"])
         return Quiet(
             ratio if ratio else None,
             limits["ratio"].warning,
@@ -118,6 +126,17 @@ def _update(case: Case) -> tuple[float, int]:
     if rate * scale >= limit.warning:
         return 0.0, 0  # with such a rate, the rate is to blame
     return float(rate * case.grad_norm[at] / weights), at
+
+
+def _peak(case: Case) -> tuple[float, int]:
+    """The largest finite gradient norm, where the learning rate is not what is to blame; 0 where there is none."""
+    known = np.flatnonzero(np.isfinite(case.grad_norm) & (case.series("overflow") != 1))
+    rates = np.abs(case.series("learning_rate")[known])
+    limit, scale = rate_scale(case, RATE_LIMITS)
+    if not len(known) or np.any(rates * scale >= limit.warning):
+        return 0.0, 0
+    at = int(known[np.argmax(case.grad_norm[known])])
+    return float(case.grad_norm[at]), at
 
 
 def _leader(case: Case, step: float) -> str:

@@ -90,7 +90,7 @@ def test_the_first_screen_answers_what_where_how_sure_and_what_to_do(plain: str)
         "the largest jump of the loss, in deviations",
         "step times, device memory",
         "KeyError: 'l2'",
-        "mindspore",
+        "jit_level",
         "The bundle is complete.",
         "log-of-nonpositive/Log/loss_fn/6f2a",
     ],

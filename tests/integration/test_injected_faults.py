@@ -1,0 +1,144 @@
+"""A fault put into every hook, trigger and writer of the recorder in turn: the run stays what it is, and says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+
+from forensics import FlightRecorder, TrainingTripped, open_bundle
+from forensics.bundle.writer import BundleWriter
+from forensics.recorder import autopsy, callback, describe, environment, evidence, exceptions, flight, tap
+from forensics.recorder.crash import NativeTraces, Signals
+from forensics.recorder.flight import Flight
+from forensics.recorder.learning_rate import LearningRate
+from forensics.recorder.machine import HostMemory
+from forensics.recorder.response import Response
+from forensics.recorder.ring import Ring
+from forensics.recorder.triggers import nonfinite
+from forensics.recorder.triggers.loss_scale_collapse import LossScaleCollapse
+from forensics.recorder.triggers.loss_spike import LossSpike
+from forensics.recorder.watchdog import Watchdog
+from tests import training
+
+pytestmark = pytest.mark.mindspore
+
+# What breaks, and the part of the recorder that must be named in the next bundle.
+DURING: list[tuple[Any, str, str]] = [
+    (flight.framework, "rank_and_size", "rank"),
+    (environment, "collect", "environment"),
+    (describe, "describe_model", "model"),
+    (describe, "describe_dataset", "dataset"),
+    (tap, "install", "gradient tap"),
+    (tap.Installed, "pulse", "gradient pulse"),
+    (LearningRate, "now", "learning rate"),
+    (HostMemory, "rss", "step end"),
+    (Flight, "begin", "train begin"),
+    (Flight, "step_begin", "step begin"),
+    (Flight, "step_end", "step end"),
+    (Flight, "_write_sidecar", "sidecar"),
+    (Ring, "append", "step end"),
+    (callback, "read_outputs", "outputs"),
+    (nonfinite, "check", "nonfinite trigger"),
+    (LossScaleCollapse, "check", "collapse trigger"),
+    (LossSpike, "check", "spike trigger"),
+    (Signals, "install", "signals"),
+    (NativeTraces, "enable", "native traces"),
+    (Watchdog, "start", "watchdog"),
+]
+WRITING: list[tuple[Any, str, str | None]] = [
+    (evidence, "scalars", "scalars"),
+    (evidence, "gradients", "gradients"),
+    (evidence, "batch", "batch"),
+    (evidence, "statistics_parts", "statistics"),
+    (evidence, "tensors_part", "weights"),
+    (autopsy, "perform", "autopsy"),
+    (exceptions, "describe", None),
+]
+
+
+def _broken(*_: object, **__: object) -> NoReturn:
+    raise OSError(5, "an injected fault")
+
+
+def _weights(recorder: FlightRecorder | None) -> dict[str, Any]:
+    trained = training.model()
+    callbacks = [recorder] if recorder is not None else []
+    trained.train(1, training.dataset(6), callbacks=callbacks, dataset_sink_mode=False)
+    return training.weights_of(training.network_of(trained))
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, Any]:
+    """The weights of the run without a recorder, in PyNative mode."""
+    return _weights(None)
+
+
+@pytest.mark.parametrize(("owner", "name", "where"), DURING, ids=[f"{where}:{name}" for _, name, where in DURING])
+def test_a_fault_while_training(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, plain: dict[str, Any], owner: Any, name: str, where: str
+) -> None:
+    recorder = FlightRecorder(scratch / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, _broken)
+        watched = _weights(recorder)
+    assert all(plain[key].tobytes() == watched[key].tobytes() for key in plain)
+    path = recorder.dump()
+    assert path is not None
+    with open_bundle(path) as bundle:
+        failures = {failure["where"]: failure["error"] for failure in bundle.facts("recorder")["failures"]}
+    assert "an injected fault" in failures[where]
+
+
+@pytest.mark.parametrize(("owner", "name", "where"), WRITING, ids=[name for _, name, _ in WRITING])
+def test_a_fault_while_writing(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, where: str | None
+) -> None:
+    monkeypatch.setattr(owner, name, _broken)
+    trained = training.model()
+    recorder = FlightRecorder(scratch / "run")
+    with pytest.raises(TrainingTripped, match="step 3 "):
+        trained.train(1, training.dataset(6, (3,)), callbacks=[recorder], dataset_sink_mode=False)
+    assert all(np.isfinite(w).all() for w in training.weights_of(training.network_of(trained)).values())
+    with open_bundle(recorder.bundles[0]) as bundle:
+        assert bundle.facts("trigger")["step"] == 3
+        if where is not None:
+            assert "an injected fault" in bundle.missing[where]
+        else:
+            assert bundle.complete
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3, 4])
+def test_a_fault_in_each_stage_of_the_file(scratch: Path, monkeypatch: pytest.MonkeyPatch, stage: int) -> None:
+    written: list[int] = []
+    whole = BundleWriter._publish
+
+    def failing(self: BundleWriter, *arguments: Any) -> None:
+        written.append(1)
+        if len(written) == stage:
+            raise OSError(28, "No space left on device")
+        whole(self, *arguments)
+
+    monkeypatch.setattr(BundleWriter, "_publish", failing)
+    trained = training.model()
+    recorder = FlightRecorder(scratch / "run")
+    with pytest.raises(TrainingTripped, match="step 3 ") as caught:
+        trained.train(1, training.dataset(6, (3,)), callbacks=[recorder], dataset_sink_mode=False)
+    if stage == 1:
+        assert caught.value.bundle is None
+        assert recorder.bundles == []
+        return
+    with open_bundle(recorder.bundles[0]) as bundle:
+        assert bundle.facts("trigger")["kind"] == "nan-loss"
+        assert bundle.complete is (stage not in (2, 3, 4))
+    assert [path.suffix for path in recorder.bundles[0].parent.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_fault_in_the_policy_itself_ends_no_run(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, plain: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(Response, "judge", _broken)
+    watched = _weights(FlightRecorder(scratch / "run"))
+    assert all(plain[key].tobytes() == watched[key].tobytes() for key in plain)
