@@ -13,7 +13,6 @@ from forensics.analysis.instability import Instability
 from forensics.analysis.judgement import Judgement
 from forensics.analysis.message import t
 
-
 _SQUARE_LEAVES_FLOAT32 = 1e15
 
 

@@ -1,0 +1,81 @@
+"""The rule that says where a silent run stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from forensics.analysis.engine import diagnose
+from forensics.bundle.content import Part
+from forensics.bundle.reader import Bundle, in_memory
+from tests.builders import frame
+from tests.rules.asking import fired, quiet, skipped
+
+RULE = "hang"
+LIBRARY = "/usr/lib/python3/site-packages/mindspore/"
+OWN = [frame(line=20, function="<module>"), frame(line=31, function="train")]
+
+
+def silent(frames: Any, others: Any = (), **trigger: Any) -> Bundle:
+    threads = [{"name": "forensics-watchdog", "frames": []}, {"name": "MainThread", "frames": frames}, *others]
+    facts = {"kind": "hang", "step": 41, "message": "no step for 75 s", **trigger}
+    return in_memory({"trigger": Part(facts), "exception": Part({"threads": threads})})
+
+
+def library(file: str, function: str) -> dict[str, Any]:
+    return frame(LIBRARY + file, 100, function, own=False)
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "cause"),
+    [
+        ("dataset/engine/iterators.py", "__next__", "hang-input"),
+        ("../../queue.py", "get", "hang-input"),
+        ("communication/management.py", "barrier", "hang-collective"),
+        ("mint/distributed/distributed.py", "all_reduce", "hang-collective"),
+        ("common/api.py", "__call__", "hang-compute"),
+    ],
+)
+def test_what_the_main_thread_waits_for(file: str, function: str, cause: str) -> None:
+    finding = fired(RULE, silent([*OWN, library(file, function)]))
+    assert finding.cause == cause
+    assert finding.status == ("supported" if cause == "hang-compute" else "established")
+    assert finding.origin is not None
+    assert finding.origin.source is not None
+    assert finding.origin.source.line == 31
+    assert "no step for 75 s" in str(finding.headline)
+    assert "train.py:31" in str(finding.headline)
+
+
+def test_without_stacks() -> None:
+    given = in_memory({"trigger": Part({"kind": "hang", "step": 3, "message": ""})})
+    finding = fired(RULE, given)
+    assert (finding.cause, finding.status) == ("hang-compute", "hypothesis")
+
+
+def test_the_state_that_a_ring_remembers() -> None:
+    given = in_memory({"trigger": Part({"kind": "hang", "message": "waiting-for-input"})})
+    assert fired(RULE, given).cause == "hang-input"
+
+
+def test_only_other_threads_are_known() -> None:
+    threads = [{"name": "loader", "frames": [library("dataset/engine/iterators.py", "get_next")]}]
+    given = in_memory({"trigger": Part({"kind": "hang"}), "exception": Part({"threads": threads})})
+    assert fired(RULE, given).cause == "hang-input"
+
+
+def test_quiet_when_steps_kept_coming() -> None:
+    answer = quiet(RULE, in_memory({"trigger": Part({"kind": "manual"})}))
+    assert (answer.value, answer.threshold) == ("manual", "hang")
+
+
+def test_skipped_without_a_trigger() -> None:
+    assert skipped(RULE, in_memory({})).missing == ("trigger",)
+
+
+@pytest.mark.parametrize("frames", ["x", None, [1, "y"], [{"file": 3, "function": [], "own": 1}], [{}] * 500])
+def test_hostile_stacks(frames: Any) -> None:
+    given = silent(frames, [3, None, {"name": [1], "frames": frames}])
+    assert not diagnose(given).failed
+    assert fired(RULE, given).cause == "hang-compute"

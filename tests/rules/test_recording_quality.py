@@ -1,0 +1,56 @@
+"""The rule that judges the recording itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forensics.analysis.engine import diagnose
+from tests.builders import bundle
+from tests.rules.asking import fired, quiet, skipped
+
+RULE = "recording-quality"
+
+
+def test_missing_parts() -> None:
+    finding = fired(RULE, bundle(loss=np.ones(30), missing={"weights": "too large", "autopsy": "no time"}))
+    assert (finding.cause, finding.severity, finding.role) == ("insufficient-data", "info", "teardown")
+    assert "autopsy, weights missing or damaged" in str(finding.headline)
+
+
+def test_it_never_is_the_verdict() -> None:
+    given = bundle(loss=np.linspace(2, 1, 30), missing={"weights": "?"}, recorder={"failures": ["x"] * 9})
+    diagnosis = diagnose(given)
+    assert diagnosis.verdict.cause == "healthy"
+    assert diagnosis.worst is None
+
+
+def test_errors_of_its_own_and_their_cost() -> None:
+    assert "2 errors of its own" in str(fired(RULE, bundle(recorder={"failures": [{}, {}]})).headline)
+    assert "1.5 % of the steps' time" in str(fired(RULE, bundle(recorder={"overhead": {"share": 0.015}})).headline)
+
+
+def test_a_gap_before_the_trigger() -> None:
+    finding = fired(RULE, bundle(loss=np.ones(30), trigger={"kind": "hang", "step": 40}))
+    assert "10 steps before the trigger" in str(finding.headline)
+    assert quiet(RULE, bundle(loss=np.ones(30), trigger={"kind": "nan-loss", "step": 31})).value is None
+
+
+def test_quiet_with_the_share_beside_its_limit() -> None:
+    answer = quiet(RULE, bundle(loss=np.ones(30), recorder={"overhead": {"share": 0.003}, "failures": []}))
+    assert (answer.value, answer.threshold) == (0.003, 0.01)
+
+
+def test_skipped_without_a_trigger() -> None:
+    assert skipped(RULE, bundle(trigger=None)).missing == ("trigger",)
+
+
+@pytest.mark.parametrize("junk", ["x", 3, None, [1], {"share": "x"}, {"share": float("inf")}])
+def test_hostile_facts(junk: Any) -> None:
+    given = bundle(
+        loss=np.ones(30), recorder={"overhead": junk, "failures": junk}, scalars_facts={"dropped_before": junk}
+    )
+    assert not diagnose(given).failed
+    assert fired(RULE, bundle(missing={"a" * 5000: ""}, recorder={"overhead": junk})).severity == "info"

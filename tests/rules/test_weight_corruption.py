@@ -1,0 +1,102 @@
+"""The rule that finds a weight which no update can have made."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forensics.bundle.content import Header, Part
+from forensics.bundle.reader import Bundle, in_memory
+from forensics.bundle.tensors import Tensor, from_numpy
+from tests.builders import statistics
+from tests.rules.asking import ask, fired, quiet, skipped
+
+RULE = "weight-corruption"
+RNG = np.random.default_rng(8)
+SOUND = (0.05 * RNG.normal(size=(16, 16))).astype(np.float32)
+
+
+def stored(trigger: str = "nan-loss", **arrays: Any) -> Bundle:
+    tensors = {name: item if isinstance(item, Tensor) else from_numpy(name, item) for name, item in arrays.items()}
+    lines = {"name": np.array(list(tensors), dtype=np.str_)}
+    facts = {"kind": trigger, "step": 12}
+    content = {
+        "trigger": Part(facts),
+        "statistics": Part(None, {"weights": lines}),
+        "weights": Part({}, {}, tensors),
+    }
+    return in_memory(content, Header(created="2026-01-01T00:00:00Z"))
+
+
+def flipped(array: Any, bit: int, at: int = 37) -> Any:
+    word = {2: np.uint16, 4: np.uint32}[array.dtype.itemsize]
+    bits = array.copy().reshape(-1).view(word)
+    bits[at] ^= word(1 << bit)
+    return bits.view(array.dtype).reshape(array.shape)
+
+
+def test_one_flipped_bit_of_the_exponent() -> None:
+    finding = fired(RULE, stored(**{"fc.weight": flipped(SOUND, 30), "b": SOUND}))
+    assert (finding.cause, finding.severity, finding.status) == ("weight-corruption", "critical", "supported")
+    assert finding.origin is not None
+    assert finding.origin.parameter == "fc.weight"
+    assert "element 37 of fc.weight" in str(finding.headline)
+    assert "bit 30 flipped" in str(finding.headline)
+    repaired = [item.value for item in finding.evidence if "flipped back" in str(item.note)]
+    assert repaired == [pytest.approx(float(SOUND.reshape(-1)[37]))]
+
+
+def test_a_flip_that_makes_it_infinite() -> None:
+    one = SOUND.copy()
+    one.reshape(-1)[37] = 1.5
+    assert fired(RULE, stored(w=flipped(one, 30))).cause == "weight-corruption"
+
+
+def test_float16_and_bfloat16() -> None:
+    half = (16 * SOUND).astype(np.float16)
+    half.reshape(-1)[37] = 0.01
+    answer = ask(RULE, stored(w=flipped(half, 14)))
+    assert answer.rule == RULE
+    bits = (SOUND.view(np.uint32) >> 16).astype(np.uint16)
+    bits.reshape(-1)[37] ^= 1 << 14
+    assert fired(RULE, stored(w=Tensor("w", "bfloat16", bits))).cause == "weight-corruption"
+
+
+def test_an_outlier_that_no_single_bit_explains() -> None:
+    odd = SOUND.copy()
+    odd.reshape(-1)[37] = np.float32(3.3333e9)
+    answer = ask(RULE, stored(w=odd))
+    assert answer.rule == RULE
+
+
+def test_weights_that_blew_up_are_odd_in_many_places() -> None:
+    wild = {f"w{at}": flipped(SOUND, 30, at) for at in range(5)}
+    quiet(RULE, stored(**wild))
+
+
+def test_quiet_on_sound_weights() -> None:
+    answer = quiet(RULE, stored(w=SOUND, tails=np.abs(RNG.standard_cauchy((64, 64))).astype(np.float32)))
+    assert answer.threshold == 1e6
+
+
+def test_small_and_other_tensors_are_left_alone() -> None:
+    answer = quiet(RULE, stored(s=np.float32(1e9).reshape(()), i=np.arange(64), z=np.zeros(64, np.float32)))
+    assert answer.value is None
+
+
+def test_skipped_without_weights() -> None:
+    assert skipped(RULE, in_memory({"trigger": Part({"kind": "manual"})})).missing == ("weights",)
+
+
+def test_hostile_tensors() -> None:
+    odd = {
+        "a": Tensor("a", "float32", np.full(64, math.nan, np.float32)),
+        "b": Tensor("b", "float16", np.arange(64, dtype=np.float64)),
+        "c": Tensor("c", "bfloat16", np.arange(64, dtype=np.int64)),
+        "d": Tensor("d", "float32", np.array([[1e-30] * 63 + [3e38]], np.float64)),
+    }
+    assert ask(RULE, stored(**odd)).rule == RULE
+    assert statistics([1.0])["size"] == 1
