@@ -272,7 +272,7 @@ SECTIONS: tuple[Section, ...] = (
         "histograms",
         "statistics",
         "Histograms of log-magnitude, on fixed bins of one power of two.",
-        tables=(("weights", HISTOGRAM),),
+        tables=(("weights", HISTOGRAM), ("optimizer_state", HISTOGRAM)),
     ),
     Section(
         "autopsy",

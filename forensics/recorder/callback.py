@@ -91,6 +91,8 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         self._entered = 0
         self._training = False
         self._step_open = False
+        others = self._params.get("list_callback") or ()
+        self._flight.happenings.savers = [item for item in others if hasattr(item, "latest_ckpt_file_name")]
         self._offsets = [0, 0]
         self._told: set[int] = set()
         crash.watch_exceptions(self)
@@ -117,6 +119,7 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         self._training = True
         held = self._loop.watch(net, optimizer, forward)
         self._vigil.begin()
+        self._flight.guard.run("weights", self._response.check_weights, None)
         return held
 
     def step(self, *, loss: Any, batch: Any = None, epoch: int | None = None, **scalars: Any) -> None:
@@ -169,6 +172,7 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         """Prepare the ring and the gradient tap, before the train cell is compiled."""
         self._flight.guard.run("train begin", lambda: self._begin(run_context), None)
         self._vigil.begin()
+        self._flight.guard.run("weights", self._response.check_weights, None)
 
     def on_train_step_begin(self, run_context: Any) -> None:
         """Note the beginning of a step."""
@@ -182,7 +186,7 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
 
     def on_train_end(self, run_context: Any) -> None:
         """The run ended well."""
-        self._flight.guard.run("train end", lambda: self._flight.note("end", "training ended"), None)
+        self._flight.guard.run("train end", self._end, None)
 
     def on_eval_begin(self, run_context: Any) -> None:
         """Evaluation begins, perhaps in the middle of training."""
@@ -195,6 +199,7 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
     def on_train_epoch_begin(self, run_context: Any) -> None:
         """An epoch begins; filling the input pipeline may take long."""
         self._flight.guard.run("epoch", lambda: self._flight.state("waiting-for-input"), None)
+        self._flight.guard.run("weights", self._response.check_weights, None)
 
     def on_eval_end(self, run_context: Any) -> None:
         """Keep the metrics."""
@@ -228,8 +233,14 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         self._training = True
         self._step_open = False
         self._response.begin()
+        others = self._params.get("list_callback") or ()
+        self._flight.happenings.savers = [item for item in others if hasattr(item, "latest_ckpt_file_name")]
         self._offsets = [self._flight.step, self._flight.epoch]
         self._flight.begin(workload.from_callback(self._params), self._params.get("train_dataset"), self._params)
+
+    def _end(self) -> None:
+        self._flight.happenings.checkpoints()
+        self._flight.note("end", "training ended")
 
     def _now(self) -> tuple[int, int]:
         """Step and epoch, counted over all `train` calls of this recorder."""
@@ -238,6 +249,7 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
 
     def _step_begin(self) -> None:
         self._step_open = True
+        self._flight.happenings.checkpoints()
         self._flight.step_begin(*self._now())
 
     def _step_end(self) -> Reading:

@@ -121,16 +121,17 @@ def bad_samples(values: tensors.Array) -> list[int]:
 
 
 def statistics_parts(weights: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Part]:
-    """The sections "statistics" and "histograms": one tensor on the host at a time."""
+    """The sections "statistics" and "histograms": one tensor on the host at a time, each looked at once."""
     tables: dict[str, Any] = {}
+    histograms: dict[str, Any] = {}
     for kind, parameters in (("weights", weights), ("optimizer_state", state)):
-        tables[kind] = statistics_table(statistics(name, tensor) for name, tensor in OnDemand(parameters).items())
-    return {
-        "statistics": Part(None, tables),
-        "histograms": Part(
-            None, {"weights": histogram_table((name, histogram(tensor)) for name, tensor in OnDemand(weights).items())}
-        ),
-    }
+        rows, counted = [], []
+        for name, tensor in OnDemand(parameters).items():
+            rows.append(statistics(name, tensor))
+            counted.append((name, histogram(tensor)))
+        tables[kind] = statistics_table(rows)
+        histograms[kind] = histogram_table(counted)
+    return {"statistics": Part(None, tables), "histograms": Part(None, histograms)}
 
 
 def tensors_part(parameters: Mapping[str, Any], suspects: Sequence[str], budget: int) -> tuple[Part, int]:

@@ -8,14 +8,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from forensics.bundle import strict_json
 from forensics.bundle.content import Header
-from forensics.recorder import describe, environment, framework, tap
-from forensics.recorder.guard import Guard, logger
+from forensics.recorder import describe, environment, framework, host, tap
+from forensics.recorder.guard import Guard
+from forensics.recorder.happenings import Happenings
 from forensics.recorder.learning_rate import LearningRate
 from forensics.recorder.machine import DeviceMemory, HostMemory
 from forensics.recorder.options import Options
@@ -23,6 +24,7 @@ from forensics.recorder.outputs import Outputs
 from forensics.recorder.reading import Pulse, Reading
 from forensics.recorder.redact import Redactor
 from forensics.recorder.ring import Ring
+from forensics.recorder.run_files import RunFiles
 from forensics.recorder.watchdog import Watchdog
 from forensics.recorder.workload import Workload
 
@@ -43,10 +45,10 @@ class Flight:
         self.guard = Guard()
         self.redactor = Redactor()
         self.events: deque[tuple[float, int, str, str]] = deque(maxlen=MAX_EVENTS)
+        self.happenings = Happenings(self.note)
         self.started = time.time()
         self.rank, self.world_size = 0, 1
-        self.folder = options.directory / "rank_0"
-        self.run = options.directory.name
+        self.files = RunFiles(options.directory / "rank_0", options.directory.name, self.guard, self.note)
         self.ring: Ring | None = None
         self.workload: Workload | None = None
         self.rate: LearningRate | None = None
@@ -59,7 +61,6 @@ class Flight:
         self.step = 0
         self.epoch = 0
         self.watchdog: Watchdog | None = None
-        self.on_disk = False
         self._host_memory = HostMemory()
         self._device_memory = DeviceMemory()
         self._begun = math.nan
@@ -80,7 +81,9 @@ class Flight:
         self._ended = math.nan
         if self.ring is None:
             self.name()
-            self.ring = self._open_ring()
+            self.ring = self.files.open_ring(self.options.capacity, self._facts() | self._identity())
+        else:
+            self.files.reopen()
         self.rate = guard.run("learning rate", lambda: LearningRate(workload.optimizer), None)
         if workload.train_cell is not None:
             self._install_tap(workload)
@@ -93,35 +96,34 @@ class Flight:
     def name(self) -> None:
         """Find out whose run this is: rank, folder and name."""
         self.rank, self.world_size = self.guard.run("rank", framework.rank_and_size, (0, 1))
-        self.folder = self.options.directory / f"rank_{self.rank}"
         stamp = datetime.fromtimestamp(self.started, timezone.utc).strftime("%Y%m%dT%H%M%S")
-        self.run = f"{self.options.directory.name}-{stamp}-{os.getpid()}"
+        directory = self.options.directory
+        self.files.name(directory / f"rank_{self.rank}", f"{directory.name}-{stamp}-{os.getpid()}")
 
     def _describe_model(self, workload: Workload) -> tuple[dict[str, Any], Mapping[str, Any]]:
         return describe.describe_model(workload.network, workload.train_cell, workload.optimizer, workload.loss_fn)
 
-    def _open_ring(self) -> Ring:
-        facts = {
-            "run": self.run,
-            "rank": self.rank,
-            "world_size": self.world_size,
-            "pid": os.getpid(),
-            "started": self.started,
-        }
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            ring = Ring(self.folder / f"{self.run}.ring", self.options.capacity, facts)
-            self.on_disk = True
-            return ring
-        except OSError as error:
-            logger.error(
-                "the flight recorder cannot write below %s (%s): its history is kept in memory and dies with the "
-                "process, and bundles may fail",
-                self.folder,
-                error.strerror or error,
-            )
-            self.guard.note("ring file", error)
-            return Ring(None, self.options.capacity, facts)
+    def _facts(self) -> dict[str, Any]:
+        return {"run": self.run, "rank": self.rank, "world_size": self.world_size}
+
+    def _identity(self) -> dict[str, Any]:
+        who = {"pid": os.getpid(), "started": self.started}
+        return who | self.guard.run("identity", host.identity, {})
+
+    @property
+    def folder(self) -> Path:
+        """Where this run's files go."""
+        return self.files.folder
+
+    @property
+    def run(self) -> str:
+        """The run's name."""
+        return self.files.run
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the ring is a file."""
+        return self.files.on_disk
 
     def _install_tap(self, workload: Workload) -> None:
         if self.options.gradients == "off":
@@ -154,21 +156,8 @@ class Flight:
         self.no_gradients = ""
 
     def _write_sidecar(self) -> None:
-        facts = {
-            "run": self.run,
-            "rank": self.rank,
-            "world_size": self.world_size,
-            "options": self.options.facts(),
-            "environment": self.environment,
-            "model": self.model[0],
-            "dataset": self.dataset,
-        }
-        if not self.on_disk:
-            return
-        path = self.folder / f"{self.run}.json"
-        temporary = path.with_suffix(".json.part")
-        temporary.write_text(strict_json.dumps(facts, indent=1), encoding="utf-8")
-        os.replace(temporary, path)
+        parts = {"environment": self.environment, "model": self.model[0], "dataset": self.dataset}
+        self.files.write_sidecar(self._facts() | {"options": self.options.facts()} | parts)
 
     # -- every step --------------------------------------------------------------------------------------------
 
@@ -181,6 +170,7 @@ class Flight:
         self._begun = now
         if self.rate is not None:
             self._used_rate = self.guard.run("learning rate", self.rate.now, math.nan)
+            self.happenings.rate(self._used_rate)
         if self.ring is not None:
             self.ring.state("computing", step)
         self._hook_ns = time.perf_counter_ns() - entered
@@ -214,6 +204,7 @@ class Flight:
                 own,
             )
             self.ring.state("waiting-for-input", step)
+        self.happenings.overflow(outputs.overflow, scale)
         slot = self._costed % len(self._cost)
         self._busy[slot] = (now - self._begun + (0.0 if math.isnan(self._waited) else self._waited)) * 1e9
         self._ended = time.monotonic()
@@ -247,6 +238,8 @@ class Flight:
         """Say in the ring what the process is doing."""
         self.alive()
         if self.ring is not None:
+            if self.guard.run("ring file", lambda: self.ring is not None and self.files.put_back(self.ring), False):
+                self.guard.run("sidecar", self._write_sidecar, None)
             self.ring.state(name, self.step)
 
     def end(self, state: str) -> None:
@@ -254,6 +247,7 @@ class Flight:
         if self.installed is not None:
             self.guard.run("disarm", lambda: self.installed.arm(False) if self.installed else None, None)
         self.state(state)
+        self.files.close()
 
     def overhead(self) -> dict[str, float]:
         """The recorder's own measured cost; see `FlightRecorder.overhead`."""

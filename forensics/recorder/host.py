@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import re
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -74,6 +75,28 @@ def memory(root: Path = _ROOT) -> Facts:
     group = _cgroup_v2(root) or _cgroup_v1(root)
     if group:
         facts["cgroup"] = group
+    return facts
+
+
+def identity(root: Path = _ROOT) -> Facts:
+    """Which host, which start of it, and which control group counts this process's memory.
+
+    Keys: host (its name), boot (id of the kernel's start), cgroup {path, inode}; a group that is made anew under the
+    same path has another inode. What cannot be read is not there.
+    """
+    facts: Facts = {"host": socket.gethostname()}
+    boot = _text(root / "proc/sys/kernel/random/boot_id", 64).strip()
+    if boot:
+        facts["boot"] = boot
+    groups = root / "sys/fs/cgroup"
+    for base, controller, name in (
+        (groups, "", "memory.current"),
+        (groups / "memory", "memory", "memory.usage_in_bytes"),
+    ):
+        for folder in _cgroup_folders(root, base, controller):
+            with suppress(OSError):
+                if (folder / name).is_file():
+                    return {**facts, "cgroup": {"path": str(folder), "inode": folder.stat().st_ino}}
     return facts
 
 

@@ -16,6 +16,8 @@ def find_origin(operators: Sequence[Operator], fatal: Iterable[int]) -> Operator
     """
     upstream = _broken_ancestors(operators, fatal)
     births = [operator for operator in upstream if operator.birth]
+    if not births and _given_from_outside(upstream):
+        return None
     if not births:
         births = [operator for operator in operators if operator.birth]
     made_nan = [
@@ -29,6 +31,15 @@ def find_origin(operators: Sequence[Operator], fatal: Iterable[int]) -> Operator
         return masked
     candidates = births or made_nan
     return min(candidates, key=lambda operator: operator.row) if candidates else None
+
+
+def _given_from_outside(upstream: Sequence[Operator]) -> bool:
+    """Whether the path of non-finite values begins with a tensor that no operator wrote: the batch, or a weight."""
+    return any(
+        origin < 0 and measured.bad
+        for operator in upstream
+        for origin, measured in zip(operator.sources, operator.inputs, strict=True)
+    )
 
 
 def broken_derivative(trace: OperatorTrace, weights: Sequence[Any]) -> Operator | None:

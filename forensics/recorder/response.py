@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ from forensics.recorder.dump import Dump
 from forensics.recorder.flight import Flight
 from forensics.recorder.guard import logger
 from forensics.recorder.reading import Reading, Trip
-from forensics.recorder.triggers import loss_scale_collapse, loss_spike, nonfinite
+from forensics.recorder.triggers import loss_scale_collapse, loss_spike, nonfinite, nonfinite_weight
 
 SKIPS_IN_A_ROW = 8
 # After a bundle for a loss spike, so many steps pass before the next one may be written.
 SPIKE_PAUSE = 500
+# Weights are looked at when a run or an epoch begins, but not more often than this (in seconds).
+WEIGHTS_EVERY = 60.0
 
 
 class Response:
@@ -38,6 +41,7 @@ class Response:
         self._spike = loss_spike.LossSpike()
         self._collapse = loss_scale_collapse.LossScaleCollapse()
         self._quiet_until = 0
+        self._weights_due = 0.0
         # Whether a signal was answered: an exit that follows belongs to it.
         self.signalled = False
         self._writing = False
@@ -58,10 +62,28 @@ class Response:
     def begin(self) -> None:
         """A new run of steps: no fault is going on."""
         self._skips, self._ongoing, self.raised = 0, "", None
+        self._weights_due = 0.0
 
     def poisoned(self, reading: Reading) -> Trip | None:
         """The trip by which a step's update must not reach the weights, if it is such a step."""
         return self.flight.guard.run("nonfinite trigger", lambda: nonfinite.check(reading), None)
+
+    def check_weights(self) -> None:
+        """Look at all weights, once in a while. Raises TrainingTripped when the run is to end.
+
+        With `on_trip="skip"` the run goes on: no batch is to blame, and nothing can be held back any more.
+        """
+        flight = self.flight
+        now = time.monotonic()
+        if flight.workload is None or now < self._weights_due:
+            return
+        self._weights_due = now + WEIGHTS_EVERY
+        trip = nonfinite_weight.check(flight.workload.parameters())
+        if trip is not None and self._ongoing != trip.kind:
+            path = self.write(trip, held_back=False)
+            self._ongoing = trip.kind
+            if self._options.on_trip == "raise":
+                self._end(trip, path, "")
 
     def judge(self, reading: Reading) -> None:
         """Run the triggers on a step, and act. Raises TrainingTripped when the run is to end."""

@@ -34,6 +34,8 @@ class Ring:
         columns = _BASE + ringfile.USER_COLUMNS
         self.capacity = capacity
         self.written = 0
+        self.doing, self.step = "starting", 0
+        self._file: tuple[int, int] | None = None
         self._step_bytes = ringfile.record_bytes(columns)
         self._record = struct.Struct(f"<{columns}d")
         self._names: dict[str, int] = {}
@@ -42,7 +44,12 @@ class Ring:
         text = strict_json.dumps(facts).encode("utf-8")
         if len(text) > ringfile.STATE_AT - ringfile.JSON_AT:
             raise ValueError("the ring's facts are longer than its header has room for")
-        self._buffer: mmap.mmap = _reserve(path, size) if path is not None else mmap.mmap(-1, size)
+        self._buffer: mmap.mmap
+        if path is not None:
+            self._buffer, self._file = _reserve(path, size)
+        else:
+            self._buffer = mmap.mmap(-1, size)
+        self.state("starting", 0)
         # The header goes in last word first: a reader sees the magic only when the rest is there.
         self._buffer[ringfile.JSON_AT : ringfile.JSON_AT + len(text)] = text
         header = (ringfile.MAGIC, ringfile.VERSION, capacity, columns, ringfile.USER_COLUMNS, len(text))
@@ -72,9 +79,27 @@ class Ring:
 
     def state(self, name: str, step: int) -> None:
         """Say what the process is doing now, for whoever reads the ring after its death."""
+        self.doing, self.step = name, step
         ringfile.STATE.pack_into(
             self._buffer, ringfile.STATE_AT, ringfile.STATES.index(name), step, time.time(), time.monotonic()
         )
+
+    def is_at(self, path: Path) -> bool:
+        """Whether the file of this name is still this ring's (somebody may have removed the folder)."""
+        try:
+            status = path.stat()
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self._file
+
+    def move(self, path: Path) -> None:
+        """Go on in a new file, with all that is kept. Raises OSError as the constructor does, and goes on as before."""
+        buffer, self._file = _reserve(path, len(self._buffer))
+        # The beginning goes last, so that a reader takes no half copy for a ring.
+        buffer[ringfile.JSON_AT :] = self._buffer[ringfile.JSON_AT :]
+        buffer[: ringfile.JSON_AT] = self._buffer[: ringfile.JSON_AT]
+        old, self._buffer = self._buffer, buffer
+        _close(old)
 
     def content(self) -> ringfile.RingContent:
         """A copy of what the ring holds now."""
@@ -82,10 +107,7 @@ class Ring:
 
     def close(self) -> None:
         """Let go of the memory; the file stays."""
-        try:
-            self._buffer.close()
-        except BufferError:
-            pass  # a reader in this process still holds a view; the mapping goes with it
+        _close(self._buffer)
 
     def _new_name(self, name: str) -> int:
         slot = len(self._names)
@@ -99,7 +121,15 @@ class Ring:
         return slot
 
 
-def _reserve(path: Path, size: int) -> mmap.mmap:
+def _close(buffer: mmap.mmap) -> None:
+    try:
+        buffer.close()
+    except BufferError:
+        pass  # a reader in this process still holds a view; the mapping goes with it
+
+
+def _reserve(path: Path, size: int) -> tuple[mmap.mmap, tuple[int, int]]:
+    """A new file's memory, and which file it is (device and inode)."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o644)
     try:
         try:
@@ -107,7 +137,8 @@ def _reserve(path: Path, size: int) -> mmap.mmap:
                 os.posix_fallocate(handle, 0, size)
             else:
                 os.write(handle, bytes(size))
-            return mmap.mmap(handle, size)
+            status = os.fstat(handle)
+            return mmap.mmap(handle, size), (status.st_dev, status.st_ino)
         except OSError:
             os.unlink(path)
             raise

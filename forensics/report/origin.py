@@ -26,24 +26,31 @@ def build(origin: Origin | None, case: Case, t: Speech) -> OriginView | None:
     if origin is None and not found:
         return None
     tables = tuple(table for table in (_tensors(found, t), operators(case, t)) if table)
-    notes = _notes(case, t)
+    notes = _notes(origin, case, t)
     if not (tables or notes or found or (origin and (origin.op or origin.parameter))):
         return None  # nothing that the verdict does not say
     return OriginView(_sentence(origin, found, t), _facts(origin, case, t), notes, tables)
 
 
 def _sentence(origin: Origin | None, found: dict[str, Any], t: Speech) -> str:
-    phase = t(word(PHASE, origin.phase if origin else visible(found.get("phase") or "", 40)))
-    op = visible((origin and origin.op) or found.get("op") or "", 120)
-    layer = visible((origin and origin.layer) or found.get("layer") or "", 200)
-    kind = {"nan": "NaN", "inf": "Inf"}.get(str(found.get("kind")), "")
+    """The diagnosis has the say; where it names no place, the autopsy's is taken."""
+    if origin is None:
+        return _place(str(found.get("phase") or ""), found.get("op"), found.get("layer"), found.get("kind"), t)
+    # What kind of value came out is known for the autopsy's own operator only.
+    kind = found.get("kind") if origin.op == found.get("op") else None
+    return _place(origin.phase, origin.op, origin.layer, kind, t)
+
+
+def _place(phase: str, op: Any, layer: Any, kind: Any, t: Speech) -> str:
+    during = t(word(PHASE, visible(phase, 40)))
+    value = {"nan": "NaN", "inf": "Inf"}.get(str(kind))
     if not op:
-        return t("It began in this phase of the step: {phase}.", phase=phase)
-    if not kind:
-        return t("It began at {op} ({phase}).", op=op, phase=phase)
-    if layer:
-        return t("The first {kind} came out of {op} in {layer} ({phase}).", kind=kind, op=op, layer=layer, phase=phase)
-    return t("The first {kind} came out of {op} ({phase}).", kind=kind, op=op, phase=phase)
+        return t("It began in this phase of the step: {phase}.", phase=during)
+    name = visible(op, 120)
+    where = t("{op} in {layer}", op=name, layer=visible(layer)) if layer else name
+    if value is None:
+        return t("It began at {place} ({phase}).", place=where, phase=during)
+    return t("The first {kind} came out of {place} ({phase}).", kind=value, place=where, phase=during)
 
 
 def _facts(origin: Origin | None, case: Case, t: Speech) -> tuple[Fact, ...]:
@@ -67,8 +74,11 @@ def _facts(origin: Origin | None, case: Case, t: Speech) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def _notes(case: Case, t: Speech) -> tuple[str, ...]:
+def _notes(origin: Origin | None, case: Case, t: Speech) -> tuple[str, ...]:
     found, notes = case.origin, []
+    if origin is not None and found.get("op") and origin.op != found["op"]:
+        place = _place(str(found.get("phase") or ""), found["op"], found.get("layer"), found.get("kind"), t)
+        notes.append(t("The step that was run once more says: {sentence}", sentence=place))
     single = mapping(found.get("float32"))
     if single.get("tried") is True:
         low, high = units.number(single.get("out_min")), units.number(single.get("out_max"))

@@ -105,6 +105,18 @@ def test_a_bad_batch_behind_a_relu_has_no_operator_to_blame(scratch: Path) -> No
 
 
 @by_operator
+def test_a_bad_batch_that_reaches_the_loss_has_no_operator_to_blame_either(scratch: Path) -> None:
+    network = training.Perceptron()
+    loss = nn.WithLossCell(network, nn.CrossEntropyLoss())
+    x, y = training.samples(1, bad=(1,))
+    workload = Workload(network, weights=network.trainable_params(), forward=loss, cells=loss)
+    part = autopsy.perform(workload, [Tensor(x), Tensor(y)])
+    assert part.facts is not None
+    assert np.isnan(part.facts["loss"])
+    assert "origin" not in part.facts
+
+
+@by_operator
 def test_healthy_infinities_are_no_origin(scratch: Path) -> None:
     part = _perform(faults.Healthy())
     assert part.facts is not None

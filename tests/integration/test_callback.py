@@ -223,3 +223,46 @@ def test_overhead_is_measured(mode: str, scratch: Path) -> None:
     assert 0 < cost["mean_ns"] <= cost["p99_ns"]
     assert 0 < cost["share"] < 1
     assert 0 < cost["host_bytes"] < 16 * 2**20
+
+
+@pytest.mark.parametrize("on_trip", ["raise", "record"])
+def test_a_weight_that_is_nan_from_the_start(mode: str, scratch: Path, on_trip: str) -> None:
+    # Behind a ReLU the loss looks healthy on the CPU, and so do all gradients after the first step.
+    network = training.ReluPerceptron()
+    values = network.first.weight.asnumpy().copy()
+    values[2, 3] = np.nan
+    network.first.weight.set_data(ms.Tensor(values))
+    recorder = FlightRecorder(scratch / "run", on_trip=on_trip)
+    trained = training.model(network)
+    if on_trip == "raise":
+        with pytest.raises(TrainingTripped, match=r"the weight first\.weight is NaN or Inf at step 0"):
+            _train(recorder, [], trained)
+    else:
+        _train(recorder, [], trained)
+    with open_bundle(recorder.bundles[0]) as bundle:
+        assert bundle.facts("trigger")["kind"] == "nonfinite-weight"
+        statistics = bundle.table("statistics", "weights")
+        assert dict(zip(statistics["name"], statistics["nan"], strict=True))["first.weight"] == 1
+
+
+def test_events_of_a_run(mode: str, scratch: Path) -> None:
+    trained = training.model()
+    saver = ModelCheckpoint("saved", directory=str(scratch), config=CheckpointConfig(save_checkpoint_steps=2))
+
+    class Raise(Callback):  # type: ignore[misc]
+        def on_train_step_end(self, run_context: Any) -> None:
+            if run_context.original_args().cur_step_num == 3:
+                ms.ops.assign(trained._optimizer.learning_rate, ms.Tensor(0.1, ms.float32))
+
+    recorder = FlightRecorder(scratch / "run")
+    _train(recorder, [saver, Raise()], trained, batches=5)
+    with open_bundle(recorder.dump() or "") as bundle:
+        table = bundle.table("events")
+        events = list(zip(table["kind"].tolist(), table["message"].tolist(), strict=True))
+    assert ("learning-rate", "0.01 → 0.1") in events
+    assert [message for kind, message in events if kind == "checkpoint"] == [
+        "saved-1_2.ckpt",
+        "saved-1_4.ckpt",
+        "saved-1_5.ckpt",
+    ]
+    assert events[0][0] == "start"

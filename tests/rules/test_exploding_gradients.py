@@ -45,7 +45,7 @@ def test_growth_together_at_a_high_rate_is_the_rates_matter() -> None:
 
 def test_an_outburst_alone_is_a_warning() -> None:
     reference = NORMAL[:100].max()
-    finding = fired(RULE, bundle(loss=[*LEVEL, 2.0], grad_norm=burst(30 * reference), learning_rate=0.01, model=SGD))
+    finding = fired(RULE, bundle(loss=[*LEVEL, 2.0], grad_norm=burst(40 * reference), learning_rate=0.01, model=SGD))
     assert (finding.severity, finding.confidence) == ("warning", 0.5)
     assert (
         fired(RULE, bundle(loss=[*LEVEL, 2.0], grad_norm=burst(7 * reference), learning_rate=0.01)).severity == "info"
@@ -72,6 +72,17 @@ def test_one_update_larger_than_the_weights() -> None:
     quiet(RULE, bundle(**given, learning_rate=0.01, model={"optimizer": {"class": "Adam"}}))
     quiet(RULE, bundle(**given, learning_rate=5.0, model=SGD))
     quiet(RULE, bundle(**given, learning_rate=0.01))
+
+
+def test_a_square_that_leaves_float32() -> None:
+    given: dict[str, Any] = {
+        "loss": [8e35, 7e33, math.nan],
+        "grad_norm": [2.7e38, 2.1e36, math.nan],
+        "trigger": "nan-loss",
+    }
+    finding = fired(RULE, bundle(**given, learning_rate=0.001, model={"optimizer": {"class": "Adam"}}))
+    assert (finding.severity, finding.step) == ("critical", 1)
+    quiet(RULE, bundle(**given, learning_rate=1.0, model={"optimizer": {"class": "Adam"}}))
 
 
 def test_quiet_with_the_ratio_beside_its_limit() -> None:

@@ -60,6 +60,15 @@ def test_a_jump_with_the_first_update_that_stays() -> None:
     quiet(RULE, bundle(loss=RESUMED, learning_rate=0.3, model=SGD))
 
 
+def test_a_jump_after_high_rates_that_came_back() -> None:
+    losses = [1.36, 13.2, 10.7, *[1.45] * 20]
+    rates = [5.0] * 3 + [0.02] * 20
+    finding = fired(RULE, bundle(loss=losses, learning_rate=rates, model=SGD))
+    assert (finding.severity, finding.step, finding.score) == ("warning", 2, 85.0)
+    assert "9.706 times its level" in str(finding.headline)
+    quiet(RULE, bundle(loss=losses, learning_rate=[0.02] * 23, model=SGD))
+
+
 class TestAtOnce:
     """So soon after an absurd rate that no growth was seen."""
 

@@ -8,11 +8,11 @@ import pytest
 from forensics.analysis.memory import MIB, growth
 from forensics.analysis.trend import slope
 
-STEPS = np.arange(1, 201, dtype=float)
+STEPS = np.arange(1, 201).astype(np.float64)
 
 
 def test_slope_is_not_moved_by_outliers() -> None:
-    values = 3 * STEPS + 1
+    values = 3.0 * STEPS + 1.0
     values[[10, 50, 199]] = [1e9, -1e9, np.nan]
     assert slope(STEPS, values) == pytest.approx(3)
     assert np.isnan(slope(STEPS[:1], values[:1]))
@@ -36,6 +36,6 @@ def test_too_few_values() -> None:
 
 
 def test_growth_that_begins_late() -> None:
-    late = growth(STEPS, 500 * MIB + MIB * np.maximum(0, STEPS - 110))
+    late = growth(STEPS, np.asarray(500 * MIB + MIB * np.maximum(0.0, STEPS - 110.0), np.float64))
     assert late is not None
     assert late.steady == np.inf

@@ -90,6 +90,42 @@ def test_headline_is_one_sentence_with_place_and_proof() -> None:
     assert str(finding.headline) == "first non-finite value: output of Log in train.py:34 (input minimum 0.0)"
 
 
+@pytest.mark.parametrize(
+    ("op", "cause", "status"),
+    [
+        ("Log", "log-of-nonpositive", "supported"),
+        ("Div", "division-by-zero", "supported"),
+        ("Sqrt", "invalid-operation", "supported"),
+        ("Pow", "invalid-operation", "supported"),
+        ("Exp", "exp-overflow", "supported"),
+        ("ACos", "invalid-operation", "supported"),
+    ],
+)
+def test_inputs_that_were_not_recorded(op: str, cause: str, status: str) -> None:
+    finding = fired(RULE, broken(op, []))
+    assert (finding.cause, finding.status) == (cause, status)
+    assert finding.confidence <= 0.6
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "output", "cause"),
+    [
+        ("Logit", [np.array([0.5, 1.0])], INFINITE, "log-of-nonpositive"),
+        ("Log", [np.array([1e-39, 1.0])], INFINITE, "log-of-nonpositive"),
+        ("Log", [np.array([0.5, 1.0])], BAD, "exploding-gradients"),
+        ("ReduceMean", [np.ones(4)], BAD, "exploding-gradients"),
+        ("LayerNorm", [np.array([1e30, 1.0])], BAD, "exploding-gradients"),
+        ("Sqrt", [np.array([1.0])], BAD, "exploding-gradients"),
+        ("Exp", [np.array([1.0])], BAD, "exp-overflow"),
+        ("Softmax", [np.array([1.0])], BAD, "exploding-gradients"),
+        ("CrossEntropyLoss", [P, np.array([0, 1], np.int32)], BAD, "exploding-gradients"),
+        ("Div", [ONES, ONES], BAD, "exploding-gradients"),
+    ],
+)
+def test_inputs_that_do_not_explain_the_output(op: str, inputs: list[Any], output: Any, cause: str) -> None:
+    assert fired(RULE, broken(op, inputs, output)).cause == cause
+
+
 def test_division_by_the_number_zero() -> None:
     finding = fired(RULE, broken("Div", [ONES], INFINITE, scalars=[0.0]))
     assert (finding.cause, finding.status) == ("division-by-zero", "established")
@@ -294,6 +330,19 @@ class TestWithoutAutopsy:
     def test_finite_loss_and_nothing_measured(self) -> None:
         finding = fired(RULE, bundle(loss=[*CALM, 1.5], trigger="nonfinite-weight"))
         assert (finding.cause, finding.status) == ("singular-gradient", "hypothesis")
+
+    def test_weights_that_were_broken_before_the_step(self) -> None:
+        weights = {"fc.weight": statistics(np.array([1.0, math.nan]))}
+        trigger = {"kind": "nan-loss", "held_back": True}
+        given: dict[str, Any] = {"trigger": trigger, "weights": weights}
+        finding = fired(RULE, bundle(loss=[*CALM, math.nan], **given))
+        assert (finding.cause, finding.status, finding.phase) == ("invalid-operation", "hypothesis", "weights")
+        assert "fc.weight was not finite before the step" in str(finding.headline)
+        norms = [*[1e20] * 8, math.nan]
+        assert fired(RULE, bundle(loss=[*CALM, math.nan], grad_norm=norms, **given)).cause == "exploding-gradients"
+        # Where the update was let through, broken weights are its work.
+        through = {**given, "trigger": "nan-loss"}
+        assert fired(RULE, bundle(loss=[*CALM, math.nan], **through)).phase == "forward"
 
     def test_growth(self) -> None:
         losses = [*TestGrowth.growing, math.inf]

@@ -19,13 +19,13 @@ WEIGHTS = {"fc.weight": statistics(RNG.normal(size=(4, 16)).astype(np.float32))}
 JUMP = [0.33, *(6 + RNG.random(20))]
 
 
-def state(dtype: Any = np.float32, steps: float = 21, **more: Any) -> dict[str, Any]:
+def state(dtype: Any = np.float32, steps: float = 21, more: dict[str, Any] | None = None) -> dict[str, Any]:
     moments = {f"moment{at}.fc.weight": statistics(np.full((4, 16), 0.1, dtype)) for at in (1, 2)}
-    return {"global_step": statistics(np.full(1, steps, np.int32)), **moments, **more}
+    return {"global_step": statistics(np.full(1, steps, np.int32)), **moments, **(more or {})}
 
 
 def test_not_finite_under_sound_weights() -> None:
-    bad = state(**{"moment2.fc.weight": statistics(np.array([math.inf, 1.0]))})
+    bad = state(more={"moment2.fc.weight": statistics(np.array([math.inf, 1.0]))})
     finding = fired(RULE, bundle(loss=[1.0], weights=WEIGHTS, optimizer_state=bad, trigger="nonfinite-weight"))
     assert (finding.severity, finding.status) == ("critical", "established")
     assert finding.origin is not None
@@ -35,10 +35,10 @@ def test_not_finite_under_sound_weights() -> None:
 
 
 def test_a_negative_mean_of_squares() -> None:
-    bad = state(**{"moment2.fc.weight": statistics(np.array([-0.5, 1.0]))})
+    bad = state(more={"moment2.fc.weight": statistics(np.array([-0.5, 1.0]))})
     assert "as low as -0.5" in str(fired(RULE, bundle(optimizer_state=bad)).headline)
     # The first moment is negative as often as not.
-    quiet(RULE, bundle(optimizer_state=state(**{"moment1.fc.weight": statistics(np.array([-0.5, 1.0]))})))
+    quiet(RULE, bundle(optimizer_state=state(more={"moment1.fc.weight": statistics(np.array([-0.5, 1.0]))})))
 
 
 def test_an_epsilon_that_the_type_cannot_hold() -> None:
@@ -74,7 +74,11 @@ def test_skipped_without_a_trigger() -> None:
 
 
 def test_hostile_state() -> None:
-    rows = {"moment2": {"min": math.nan, "dtype": "int7"}, "": {"nan": -5}, "x" * 5000: {"min": -math.inf, "size": -1}}
+    rows: dict[str, Any] = {
+        "moment2": {"min": math.nan, "dtype": "int7"},
+        "": {"nan": -5},
+        "x" * 5000: {"min": -math.inf, "size": -1},
+    }
     given = bundle(
         loss=JUMP, optimizer_state=rows, weights={"w": {"shape": "99999999999999,1"}}, model={"optimizer": {"eps": []}}
     )

@@ -49,14 +49,16 @@ class WeightCorruption(Rule):
         if not found:
             return Quiet(None, limits["ratio"].warning, t("no stored weight has an element unlike its others"))
         worst = max(found, key=lambda item: item.ratio)
+        # A float16 has no room for more than a factor of 2^16 per flipped bit.
+        needed = limits["ratio"].info if worst.half else limits["ratio"].warning
         # Blown up weights are odd in many tensors; a flipped bit is in one.
-        if worst.ratio < limits["ratio"].warning or len(found) > FEW or worst.bit is None:
+        if worst.ratio < needed or len(found) > FEW or worst.bit is None:
             return Quiet(worst.ratio, limits["ratio"].warning, t("the oddest element over its tensor's others"))
         step, name = case.fatal_step, worst.name
         return Finding(
             cause="weight-corruption",
             severity="critical",
-            score=score(worst.ratio, limits["ratio"]),
+            score=max(75.0, score(worst.ratio, limits["ratio"])),
             confidence=0.75,
             role="initiating",
             status="supported",
@@ -110,6 +112,7 @@ class _Odd:
     ratio: float
     bit: int | None
     repaired: float
+    half: bool
 
 
 def _odd(case: Case, name: str) -> _Odd | None:
@@ -129,7 +132,9 @@ def _odd(case: Case, name: str) -> _Odd | None:
         return None
     ratio = float(magnitude[at] / others)
     bit, repaired = _flipped(tensor, at, others)
-    return _Odd(name, at, float(values[at]), ratio if math.isfinite(ratio) else 1e300, bit, repaired)
+    return _Odd(
+        name, at, float(values[at]), ratio if math.isfinite(ratio) else 1e300, bit, repaired, tensor.dtype == "float16"
+    )
 
 
 def _flipped(tensor: Tensor, at: int, others: float) -> tuple[int | None, float]:

@@ -208,6 +208,15 @@ def test_the_origin_is_described_from_the_autopsy() -> None:
     assert operators.marked == len(operators.rows) - 1
 
 
+def test_where_diagnosis_and_autopsy_differ_the_diagnosis_has_the_say() -> None:
+    view = origin.build(Origin("input", samples.FATAL, parameter="image"), Case(samples.bundle()), T)
+    assert view is not None
+    assert view.sentence == "It began in this phase of the step: input."
+    note = "The step that was run once more says: The first Inf came out of Log in loss_fn (loss)."
+    assert view.notes[0] == note
+    assert note not in build(samples.diagnosis(), samples.bundle(), T).origin.notes  # type: ignore[union-attr]
+
+
 def test_low_headroom_stands_out() -> None:
     table = origin.operators(Case(samples.bundle()), T)
     assert table is not None
