@@ -42,6 +42,13 @@ class NotABundle(ForensicsError):
     remedy = "give a .h5 file that FlightRecorder wrote"
 
 
+class NothingToRecover(ForensicsError):
+    """No ring in the folder is that of a process that died without writing a bundle."""
+
+    slug = "nothing-to-recover"
+    remedy = "rings are the .ring files below rank_<n>/ in the recorder's directory"
+
+
 class BundleDamaged(ForensicsError):
     """The file was a bundle once; too little of it can be read."""
 

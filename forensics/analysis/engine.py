@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from forensics.analysis import ranks
 from forensics.analysis.combination import (
@@ -41,17 +44,31 @@ def analyze(
     Raises a ForensicsError with one line that says what to do: BundleMissing, NotABundle, BundleDamaged, BundleTooNew,
     or ConfigurationError for a limit that no rule has.
     """
+    bundle, diagnosis = examine(path, limits=limits, rules=rules)
+    bundle.close()
+    return diagnosis
+
+
+def examine(
+    path: str | Path, *, limits: Mapping[str, float] | None = None, rules: Sequence[Rule] | None = None
+) -> tuple[Bundle, Diagnosis]:
+    """As `analyze`, with the open bundle that the diagnosis is about (of a job's directory, the first rank to fail)."""
     if not Path(path).is_dir():
-        with open_bundle(path) as bundle:
-            return diagnose(bundle, limits=limits, rules=rules)
+        bundle = open_bundle(path)
+        try:
+            return bundle, diagnose(bundle, limits=limits, rules=rules)
+        except BaseException:
+            bundle.close()
+            raise
     job = ranks.gather(Path(path))
+    first: Bundle | None = None
     try:
         candidates = [(bundle, diagnose(bundle, limits=limits, rules=rules)) for bundle in job.suspects()]
-        first = ranks.first_to_fail(candidates)
+        first, diagnosis = ranks.first_to_fail(candidates)
         others = tuple(_subject(bundle) for bundle in job.bundles)
+        return first, replace(diagnosis, ranks=others, ranks_missing=job.missing)
     finally:
-        job.close()
-    return replace(first, ranks=others, ranks_missing=job.missing)
+        job.close(but=first)
 
 
 def diagnose(
@@ -101,7 +118,10 @@ def _ask(rule: Rule, case: Case, limits: Mapping[str, Limit]) -> Finding | Quiet
         missing = tuple(name for name in rule.inputs if not case.has(name))
         if missing:
             return Skipped(rule.id, missing)
-        outcome = rule.check(case, limits)
+        # Numbers near the end of float64 overflow in a mean; what comes of it compares as infinite, which is right.
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            outcome = rule.check(case, limits)
         return replace(outcome, rule=rule.id)
     except Exception as error:
         # Whatever a hostile bundle made it do: the reader learns that this rule did not look, and gets the rest.

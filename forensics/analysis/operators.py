@@ -79,7 +79,7 @@ _CODE: tuple[tuple[Family, re.Pattern[str]], ...] = (
     ("exponential", re.compile(r"\bexp(?:m1|2)?\(")),
     ("power", re.compile(r"\*\*|\bpow\(")),
     ("domain", re.compile(r"\ba(?:rc)?(?:cos|sin|cosh|tanh)h?\(")),
-    ("division", re.compile(r"(?<![/\w'\"])\s/\s|\bdiv\(|\.div\(|rsqrt\(|reciprocal\(")),
+    ("division", re.compile(r"[\w)\]] ?/ ?[\w(]|\bdiv\(|rsqrt\(|reciprocal\(")),
 )
 
 

@@ -5,22 +5,23 @@ Rank and world size are read from inside the files: folders get renamed and copi
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from forensics.analysis import folder, recovery
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import PHASE_ORDER, Diagnosis
 from forensics.bundle.reader import Bundle, open_bundle
 from forensics.errors import BundleMissing, ForensicsError
 
-MAX_FILES = 20_000
-MAX_DEPTH = 4
+MAX_FILES = folder.MAX_FILES
 # Ranks whose bundles are judged to find the first to fail; the others fail at a later step or fail by request.
 MAX_SUSPECTS = 32
 # What a rank suffers because another one failed.
 _SECONDARY = ("communication-peer-lost", "communication-timeout", "terminated", "interrupted", "killed")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _STATUS_ORDER = {"established": 0, "supported": 1, "hypothesis": 2}
 
 
@@ -30,7 +31,7 @@ class Job:
 
     Attributes:
         bundles: open bundles, ascending by rank.
-        missing: ranks that the world size promises and no bundle comes from.
+        missing: ranks that the world size promises and that left neither bundle nor ring.
     """
 
     bundles: list[Bundle]
@@ -41,25 +42,38 @@ class Job:
         failed = [bundle for bundle in self.bundles if not Case(bundle).asked_for]
         return sorted(failed or self.bundles, key=_step_of)[:MAX_SUSPECTS]
 
-    def close(self) -> None:
-        """Close every bundle."""
+    def close(self, but: Bundle | None = None) -> None:
+        """Close every bundle but this one."""
         for bundle in self.bundles:
-            bundle.close()
+            if bundle is not but:
+                bundle.close()
 
 
 def gather(directory: Path) -> Job:
-    """Choose the bundle of each rank. Raises BundleMissing, or the reader's error where no bundle is sound."""
+    """Choose the bundle of each rank; where one died without writing any, its ring tells.
+
+    Raises BundleMissing, or the reader's error where no bundle is sound.
+    """
     by_rank: dict[int, list[Bundle]] = {}
+    by_run: dict[str, list[Bundle]] = {}
     problem: ForensicsError | None = None
-    for file in _files(directory):
+    for file in folder.files(directory, ".h5"):
         try:
             bundle = open_bundle(file)
         except ForensicsError as error:
             problem = error
             continue
         by_rank.setdefault(bundle.header.rank, []).append(bundle)
+        by_run.setdefault(bundle.header.run, []).append(bundle)
+    spared: list[recovery.Spared] = []
+    for item in recovery.examine(directory, by_run):
+        if isinstance(item, recovery.Spared):
+            spared.append(item)
+        else:
+            by_rank.setdefault(item.header.rank, []).append(item.in_memory())
     if not by_rank:
-        raise problem or BundleMissing("the folder holds no bundle", path=directory)
+        why = recovery.why_nothing(spared) if spared else "the folder holds no bundle"
+        raise problem or BundleMissing(why, path=directory)
     chosen = []
     for rank in sorted(by_rank):
         best = telling(by_rank[rank])
@@ -79,20 +93,20 @@ def telling(bundles: Sequence[Bundle]) -> Bundle:
     That is the newest run's newest one that was not asked for by hand; but where a value went bad and an exception or
     a signal followed within a step, the bundle of the bad value.
     """
-    newest = max(bundles, key=lambda bundle: bundle.header.created)
+    newest = max(bundles, key=_time_of)
     run = [bundle for bundle in bundles if bundle.header.run == newest.header.run]
     failures = [bundle for bundle in run if not Case(bundle).asked_for]
     if not failures:
         return newest
-    last = max(failures, key=lambda bundle: bundle.header.created)
+    last = max(failures, key=_time_of)
     if Case(last).trigger_kind not in ("exception", "signal", "killed"):
         return last
     before = [bundle for bundle in failures if Case(bundle).numerical and _step_of(bundle) >= _step_of(last) - 1]
-    return max(before, key=lambda bundle: bundle.header.created, default=last)
+    return max(before, key=_time_of, default=last)
 
 
-def first_to_fail(candidates: Sequence[tuple[Bundle, Diagnosis]]) -> Diagnosis:
-    """The diagnosis of the rank that failed first: what only follows from another rank's end comes last, then the
+def first_to_fail(candidates: Sequence[tuple[Bundle, Diagnosis]]) -> tuple[Bundle, Diagnosis]:
+    """The rank that failed first, and its diagnosis: what only follows from another rank's end comes last, then the
     earliest step, the earliest phase and the surest finding decide."""
 
     def order(item: tuple[Bundle, Diagnosis]) -> tuple[bool, float, int, int, str, int]:
@@ -107,7 +121,7 @@ def first_to_fail(candidates: Sequence[tuple[Bundle, Diagnosis]]) -> Diagnosis:
             bundle.header.rank,
         )
 
-    return min(candidates, key=order)[1]
+    return min(candidates, key=order)
 
 
 def _step_of(bundle: Bundle) -> float:
@@ -117,14 +131,7 @@ def _step_of(bundle: Bundle) -> float:
     return float(case.steps[-1]) if len(case.steps) else float("inf")
 
 
-def _files(directory: Path) -> Iterator[Path]:
-    count = 0
-    for folder, folders, names in os.walk(directory):
-        depth = len(Path(folder).relative_to(directory).parts)
-        folders[:] = [] if depth >= MAX_DEPTH else sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            if name.endswith(".h5") and not name.startswith("."):
-                count += 1
-                if count > MAX_FILES:
-                    return
-                yield Path(folder, name)
+def _time_of(bundle: Bundle) -> str:
+    """When what the bundle tells of happened; a recovered one was written later. ISO 8601 in UTC sorts as text."""
+    told = Case(bundle).trigger.get("time")
+    return told if isinstance(told, str) and _TIME.fullmatch(told) else bundle.header.created

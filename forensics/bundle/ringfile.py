@@ -118,6 +118,8 @@ def read_ring(path: Path) -> RingContent:
     """Read a ring file. Raises BundleMissing, NotABundle or BundleDamaged."""
     limit = RECORDS_AT + MAX_CAPACITY * record_bytes(MAX_COLUMNS)
     try:
+        if path.exists() and not path.is_file():
+            raise NotABundle("this is no regular file", path=path)
         if path.stat().st_size > limit:
             raise BundleDamaged("larger than any ring", path=path)
         data = path.read_bytes()

@@ -206,7 +206,8 @@ SECTIONS: tuple[Section, ...] = (
         "The exception that ended the run, when one did.",
         facts="chain: list of {type, message, frames: [{file, line, function, code, own (not a library), context: "
         "[[line number, text]], locals: {name: type, shape and dtype only}}]}, outermost exception first; threads (of a "
-        "hang): list of {name, frames}, innermost frame last",
+        "hang): list of {name, frames}, innermost frame last; analyze_fail: the end of the file that a failed "
+        "compilation left, {file, size, text}",
     ),
     Section(
         "environment",
@@ -280,7 +281,12 @@ SECTIONS: tuple[Section, ...] = (
         "The fatal step, run once more in PyNative mode under watch, after the evidence above was safe on disk.",
         facts="method, reproduced, seconds, operators_seen, origin {phase, layer, op, operator, source, inputs, "
         "outputs, chain, float32 (what the same step gives in float32), row}, loss, reason where it could not be done",
-        tables=(("operators", OPERATORS), ("gradients", STATISTICS), ("gradient_histograms", HISTOGRAM)),
+        tables=(
+            ("operators", OPERATORS),
+            ("gradients", STATISTICS),
+            ("gradient_histograms", HISTOGRAM),
+            ("activations", HISTOGRAM),
+        ),
     ),
     Section(
         "weights",

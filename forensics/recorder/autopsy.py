@@ -102,6 +102,9 @@ def perform(
         found, kept = _operator_origin(trace, loss, workload.weights, gradients, redact)
         facts |= found
         tables["operators"] = _operator_table(kept, redact)
+        tables["activations"] = histogram_table(
+            (f"{row} {trace.operators[row].name}", counted) for row, counted in trace.activations.items()
+        )
     elif trace.first is not None:
         facts["origin"] = _cell_origin(trace.first, redact)
     return Part(facts, tables)

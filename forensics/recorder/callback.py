@@ -209,6 +209,8 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         """An exception ends the process (`fatal`) or one of its threads, and no callback saw it."""
         if fatal:
             self._tell(exception)
+            if self._training:
+                self._flight.guard.run("end", lambda: self._flight.end("failed"), None)
         else:
             self._flight.note("thread-exception", f"{type(exception).__name__}: {exception}")
 

@@ -91,8 +91,14 @@ class Signals:
 
     def release(self) -> None:
         """A bundle is written: now for the signals that came meanwhile."""
+        # The watchdog's thread may have written it, and handlers belong to the main thread: there they are sent again.
+        own = threading.current_thread() is threading.main_thread()
         while self._pending and not self._busy():
-            self._act(self._pending.pop(0), None)
+            number = self._pending.pop(0)
+            if own:
+                self._act(number, None)
+            else:
+                os.kill(os.getpid(), number)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._owner:

@@ -16,6 +16,7 @@ from forensics.bundle.content import Part
 from forensics.bundle.writer import BundleWriter
 from forensics.errors import BundleNotWritten
 from forensics.recorder import autopsy, environment, evidence, exceptions, framework
+from forensics.recorder.compile_failure import analyze_fail
 from forensics.recorder.flight import Batch, Flight, iso
 from forensics.recorder.guard import logger
 from forensics.recorder.reading import Trip
@@ -181,6 +182,10 @@ class Dump:
         facts: dict[str, Any] = {}
         if self.exception is not None:
             facts |= exceptions.describe(self.exception, redactor)
+            exception = self.exception
+            compiled = self.flight.guard.run("analyze_fail", lambda: analyze_fail(exception, redactor), None)
+            if compiled is not None:
+                facts["analyze_fail"] = compiled
         if self.threads is not None:
             facts["threads"] = self.threads
             for thread in self.threads:

@@ -21,6 +21,7 @@ import numpy as np
 
 from forensics.recorder import framework
 from forensics.recorder.exceptions import is_own
+from forensics.recorder.measure import histogram
 from forensics.recorder.ranges import Range, headroom, range_of
 
 AVAILABLE = hasattr(mindspore.utils, "MsDispatchMode")
@@ -32,6 +33,7 @@ FLOATING = (*HALF, "float32", "float64")
 CLOSE_ELEMENTS = 1_000_000
 MAX_OPERATORS = 20_000
 KEPT_OPERATORS = 48
+KEPT_ACTIVATIONS = 64
 KEPT_BYTES = 256 * 2**20
 AFTER_BREAK = 10
 # Operators that pass on or place what they were given: an infinity out of them was put there on purpose.
@@ -96,6 +98,8 @@ class OperatorTrace(_Base):  # type: ignore[misc]
         self._busy = False
         self._writer: dict[int, int] = {}
         self._readers: dict[int, list[int]] = {}
+        # Histograms of the last forward outputs, by row: the newest are those before a break.
+        self.activations: OrderedDict[int, Any] = OrderedDict()
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
         self._kept_bytes = 0
 
@@ -195,6 +199,8 @@ class OperatorTrace(_Base):  # type: ignore[misc]
             for origin in {*sources, row}:
                 self._readers.setdefault(origin, []).append(row)
         self.operators.append(operator)
+        if self.phase != "backward" and not self.births:
+            self._count_activations(row, outputs[0])
         self._keep(row, func, args, outputs)
         operator.birth = _birth(operator)
         if operator.birth:
@@ -242,6 +248,12 @@ class OperatorTrace(_Base):  # type: ignore[misc]
         else:
             return
         operator.layer, operator.source = forward.layer, forward.source
+
+    def _count_activations(self, row: int, output: Any) -> None:
+        if framework.dtype_name(output) in FLOATING and 1 < output.size <= CLOSE_ELEMENTS:
+            self.activations[row] = histogram(framework.peek(output))
+            while len(self.activations) > KEPT_ACTIVATIONS:
+                self.activations.popitem(last=False)
 
     def _keep(self, row: int, func: Any, args: tuple[Any, ...], outputs: list[Any]) -> None:
         nbytes = sum(int(item.nbytes) for item in framework.flatten(args))

@@ -89,6 +89,11 @@ def test_the_operators_up_to_the_break(scratch: Path) -> None:
     assert table["out_pos_inf"][row] == 12
     assert 0 < table["headroom"][row - 1] < 16
     assert [item["op"] for item in (part.facts or {})["chain"]][:2] == ["Cast", "Muls"]
+    # The histograms of what went through the network up to the break (its own outputs included).
+    activations = part.tables["activations"]
+    assert activations["name"][-1] == f"{table['index'][row]} Mul"
+    assert activations["special"][-1].tolist() == [0, 0, 0, 0, 12, 0]
+    assert all(sum(counts) == 12 for counts in activations["counts"][:-1])
 
 
 @by_operator

@@ -8,6 +8,7 @@ from typing import Any
 import mindspore as ms
 import numpy as np
 import pytest
+from mindspore import ops
 from mindspore.train import Callback, CheckpointConfig, LossMonitor, Model, ModelCheckpoint, TimeMonitor
 
 from forensics import FlightRecorder, TrainingTripped, open_bundle
@@ -243,6 +244,27 @@ def test_a_weight_that_is_nan_from_the_start(mode: str, scratch: Path, on_trip: 
         assert bundle.facts("trigger")["kind"] == "nonfinite-weight"
         statistics = bundle.table("statistics", "weights")
         assert dict(zip(statistics["name"], statistics["nan"], strict=True))["first.weight"] == 1
+
+
+class Unparsable(training.Perceptron):
+    """Multiplies shapes that do not fit, which a graph finds out when it is compiled."""
+
+    def construct(self, x):  # type: ignore[no-untyped-def]
+        return self.second(ops.matmul(x, x))
+
+
+def test_a_graph_that_cannot_be_compiled(scratch: Path) -> None:
+    ms.set_context(mode=ms.GRAPH_MODE)
+    try:
+        recorder = FlightRecorder(scratch / "run")
+        with pytest.raises(Exception, match=r"analyze_fail\.ir"):
+            _train(recorder, [], training.model(Unparsable()))
+    finally:
+        ms.set_context(mode=ms.PYNATIVE_MODE)
+    with open_bundle(recorder.bundles[0]) as bundle:
+        left = bundle.facts("exception")["analyze_fail"]
+    assert left["file"].endswith("analyze_fail.ir")
+    assert "MatMul" in left["text"]
 
 
 def test_events_of_a_run(mode: str, scratch: Path) -> None:

@@ -129,6 +129,11 @@ def test_a_limit_of_the_users_own() -> None:
     assert diagnose(given, limits={"learning-rate-too-high.sgd": 0.2}).verdict.cause == CAUSE
 
 
+def test_an_infinite_rate() -> None:
+    finding = fired(RULE, bundle(loss=CALM[:3], learning_rate=[0.1, math.inf, 0.1], model=SGD))
+    assert (finding.step, finding.severity) == (2, "critical")
+
+
 def test_skipped() -> None:
     assert skipped(RULE, bundle(loss=CALM)).missing == ("learning-rate",)
     assert skipped(RULE, bundle(learning_rate=0.1, grad_norm=[1.0])).missing == ("loss",)

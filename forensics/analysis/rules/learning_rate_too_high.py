@@ -53,6 +53,8 @@ class LearningRateTooHigh(Rule):
     def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
         limit, scale = rate_scale(case, limits)
         effective = np.abs(case.series("learning_rate")) * scale
+        if np.isinf(effective).any():
+            return _infinite(case, effective, limit)
         unrest = assess(case, limits)
         if unrest is not None and unrest.blame == CAUSE:
             return _came_apart(case, unrest, limits["jump"])
@@ -60,8 +62,14 @@ class LearningRateTooHigh(Rule):
             return _after_a_high_rate(case, at, effective, limit)
         if (found := _at_once(case, effective, limit)) is not None:
             return found
-        known = effective[np.isfinite(effective)]
-        return Quiet(float(known.max()), limit.warning, t("the highest effective learning rate"))
+        return Quiet(float(np.nanmax(effective)), limit.warning, t("the highest effective learning rate"))
+
+
+def _infinite(case: Case, effective: Series, limit: Limit) -> Finding:
+    """A schedule that divides by zero, most often."""
+    step = int(case.steps[np.flatnonzero(np.isinf(effective))[0]])
+    evidence = Evidence("/scalars/learning_rate", step, math.inf, limit.warning, t("effective learning rate"))
+    return _finding(case, step, 100.0, 0.9, t("it is infinite at step {step}", step=step), True, (evidence,))
 
 
 def _came_apart(case: Case, unrest: Instability, jump: Limit) -> Finding:

@@ -29,7 +29,7 @@ def document() -> dict[str, Any]:
         model={"optimizer": {"class": "SGD"}},
         trigger="nan-loss",
         autopsy=facts,
-        weights={"w": statistics(np.ones((4, 4)))},
+        weights={"w": statistics(np.arange(16.0).reshape(4, 4))},
     )
     return check_json(diagnose(given))
 
@@ -38,19 +38,19 @@ def test_the_keys_of_the_contract(document: dict[str, Any]) -> None:
     top = "format version bundle verdict origin findings quiet skipped failed lead_time fingerprint"
     assert list(document) == top.split()
     assert (document["format"], document["version"]) == ("msforensics-diagnosis", 1)
-    assert list(document["bundle"]) == "path run rank world_size complete missing trigger".split()
-    assert list(document["bundle"]["trigger"]) == "kind step epoch time message".split()
-    assert list(document["verdict"]) == "cause confidence status step headline".split()
-    assert list(document["origin"]) == "phase step layer op parameter source".split()
-    assert list(document["origin"]["source"]) == "file line function".split()
+    assert list(document["bundle"]) == ["path", "run", "rank", "world_size", "complete", "missing", "trigger"]
+    assert list(document["bundle"]["trigger"]) == ["kind", "step", "epoch", "time", "message"]
+    assert list(document["verdict"]) == ["cause", "confidence", "status", "step", "headline"]
+    assert list(document["origin"]) == ["phase", "step", "layer", "op", "parameter", "source"]
+    assert list(document["origin"]["source"]) == ["file", "line", "function"]
     finding = "rule cause severity score confidence role summary explanation remedy evidence"
     assert all(list(item) == finding.split() for item in document["findings"])
     evidence = [item for found in document["findings"] for item in found["evidence"]]
     assert evidence
-    assert all(list(item) == "path step value threshold note".split() for item in evidence)
-    assert list(document["quiet"][0]) == "rule value threshold".split()
-    assert list(document["skipped"][0]) == "rule missing".split()
-    assert list(document["lead_time"]) == "rule step steps_before seconds_before".split()
+    assert all(list(item) == ["path", "step", "value", "threshold", "note"] for item in evidence)
+    assert list(document["quiet"][0]) == ["rule", "value", "threshold"]
+    assert list(document["skipped"][0]) == ["rule", "missing"]
+    assert list(document["lead_time"]) == ["rule", "step", "steps_before", "seconds_before"]
 
 
 def test_it_is_strict(document: dict[str, Any]) -> None:

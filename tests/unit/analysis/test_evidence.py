@@ -35,6 +35,7 @@ def test_every_input_can_be_there_and_be_missing() -> None:
         "host_rss",
         "device_memory",
     )
+    measured: dict[str, Any] = dict.fromkeys(columns, 1.0)
     whole = bundle(
         loss=np.ones(5),
         gradients={"w": np.ones(5)},
@@ -46,7 +47,7 @@ def test_every_input_can_be_there_and_be_missing() -> None:
         environment={"a": 1},
         model={"a": 1},
         dataset={"a": 1},
-        **dict.fromkeys(columns, 1.0),
+        **measured,
     )
     there = {name for name in INPUTS if Case(whole).has(name)}
     assert there == set(INPUTS) - {"weight-histograms", "threads"}

@@ -1,0 +1,135 @@
+"""Finds the rings of processes that died without writing a bundle, and makes bundles of them.
+
+A ring is left alone where its run ended in good order, where its process may still be alive, and where a bundle tells
+of the same end already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from forensics.analysis import folder
+from forensics.analysis.evidence import Case
+from forensics.analysis.liveness import alive
+from forensics.analysis.remains import Remains, gather, newest, run_of
+from forensics.bundle.reader import Bundle, open_bundle
+from forensics.bundle.ringfile import RingContent, read_ring
+from forensics.errors import BundleMissing, ForensicsError, NothingToRecover
+
+# A bundle's time is in whole seconds, and is taken a moment before the ring says that one is being written.
+BUNDLE_LAG = 2.0
+
+
+@dataclass(frozen=True)
+class Spared:
+    """A ring that is left alone, and why."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What `recover` did: the bundles written, the rings left alone, and the bundles that could not be written."""
+
+    written: tuple[Path, ...]
+    spared: tuple[Spared, ...]
+    failed: tuple[ForensicsError, ...]
+
+
+def recover(directory: Path) -> Recovery:
+    """Write a bundle for every ring below a folder that needs one, beside the ring and over no other file.
+
+    Raises BundleMissing when there is no such folder, NothingToRecover when no ring needs it, or the writer's error
+    when none of the bundles could be written.
+    """
+    if not directory.is_dir():
+        raise BundleMissing("no such folder" if not directory.exists() else "this is no folder", path=directory)
+    written: list[Path] = []
+    spared: list[Spared] = []
+    failed: list[ForensicsError] = []
+    with ExitStack() as stack:
+        for item in examine(directory, _bundles(directory, stack)):
+            if isinstance(item, Spared):
+                spared.append(item)
+                continue
+            try:
+                written.append(item.write())
+            except ForensicsError as error:
+                failed.append(error)
+    if not written:
+        raise failed[0] if failed else NothingToRecover(why_nothing(spared), path=directory)
+    return Recovery(tuple(written), tuple(spared), tuple(failed))
+
+
+def examine(directory: Path, bundles: Mapping[str, Iterable[Bundle]]) -> Iterator[Remains | Spared]:
+    """Judge every ring below a folder, given the bundles that are there by the names of their runs."""
+    for path in folder.files(directory, ".ring"):
+        try:
+            ring = read_ring(path)
+        except ForensicsError as error:
+            yield Spared(path, error.message)
+            continue
+        reason = _why_not(ring, path, bundles.get(run_of(ring, path), ()))
+        yield Spared(path, reason) if reason else gather(path, ring)
+
+
+def why_nothing(spared: Sequence[Spared]) -> str:
+    """Why there is nothing to recover, in a line."""
+    if not spared:
+        return "it holds no ring of a flight recorder"
+    shown = "; ".join(f"{item.path.name}: {item.reason}" for item in spared[:3])
+    more = f"; and {len(spared) - 3} more" if len(spared) > 3 else ""
+    return f"nothing to recover: {shown}{more}"
+
+
+def _bundles(directory: Path, stack: ExitStack) -> dict[str, list[Bundle]]:
+    """The bundles of the runs that have a ring; of the others, however many, none stays open."""
+    runs: dict[str, list[Bundle]] = {}
+    for path in folder.files(directory, ".ring"):
+        try:
+            runs[run_of(read_ring(path), path)] = []
+        except ForensicsError:
+            continue
+    for path in folder.files(directory, ".h5") if runs else ():
+        try:
+            bundle = open_bundle(path)
+        except ForensicsError:
+            continue
+        if bundle.header.run in runs:
+            runs[bundle.header.run].append(stack.enter_context(bundle))
+        else:
+            bundle.close()
+    return runs
+
+
+def _why_not(ring: RingContent, path: Path, bundles: Iterable[Bundle]) -> str:
+    if ring.state == "finished":
+        return "its run finished"
+    for bundle in bundles:
+        if _tells_of_this_end(bundle, ring):
+            return f"its end is in {bundle.path.name if bundle.path else 'a bundle'} already"
+    return alive(ring, path.parent)
+
+
+def _tells_of_this_end(bundle: Bundle, ring: RingContent) -> bool:
+    case = Case(bundle)
+    last = max(newest(case.steps), -1 if case.fatal_step is None else case.fatal_step)
+    if case.asked_for or last < newest(ring.columns["step"]):
+        return False  # the run went on after it
+    if case.trigger_kind == "killed" or ring.state == "failed":
+        return True
+    written = _seconds(case.trigger.get("time")) or _seconds(bundle.header.created)
+    return ring.state == "writing-bundle" and written >= ring.state_time - BUNDLE_LAG
+
+
+def _seconds(text: Any) -> float:
+    try:
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc).timestamp()
+    except (TypeError, ValueError):
+        return 0.0
