@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.10 python3 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 PIP_FLAGS := --quiet --disable-pip-version-check
 
-.PHONY: help venv demo test lint types contracts docs docs-check wheel test-2.7 bench clean ci
+.PHONY: help venv demo test lint types contracts docs docs-check messages wheel test-2.7 bench clean ci
 
 help: ## what each target does
 	@grep -E '^[a-zA-Z0-9_.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,9 @@ docs: venv ## write the generated pages of docs/
 
 docs-check: venv ## fail when a generated page is stale
 	@$(BIN)/python docs/generate.py --check
+
+messages: venv ## collect what reports say into the catalogues, and compile them
+	@$(BIN)/python tools/messages.py
 
 wheel: venv ## build the wheel and use it, without MindSpore, from another folder
 	@tests/wheel.sh $(BIN)/python

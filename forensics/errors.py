@@ -46,7 +46,7 @@ class NothingToRecover(ForensicsError):
     """No ring in the folder is that of a process that died without writing a bundle."""
 
     slug = "nothing-to-recover"
-    remedy = "rings are the .ring files below rank_<n>/ in the recorder's directory"
+    remedy = "what is there already can be read with msforensics analyze"
 
 
 class BundleDamaged(ForensicsError):

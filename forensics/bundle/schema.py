@@ -205,8 +205,8 @@ SECTIONS: tuple[Section, ...] = (
         "evidence",
         "The exception that ended the run, when one did.",
         facts="chain: list of {type, message, frames: [{file, line, function, code, own (not a library), context: "
-        "[[line number, text]], locals: {name: type, shape and dtype only}}]}, outermost exception first; threads (of a "
-        "hang): list of {name, frames}, innermost frame last; analyze_fail: the end of the file that a failed "
+        "[[line number, text]], locals: {name: type, shape and dtype only}}]}, outermost exception first; threads (of "
+        "a hang): list of {name, frames}, innermost frame last; analyze_fail: the end of the file that a failed "
         "compilation left, {file, size, text}",
     ),
     Section(

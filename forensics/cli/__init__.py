@@ -13,6 +13,7 @@ from forensics.cli.program import Program, debug_option
 COMMANDS: dict[str, str] = {
     "analyze": "Say why a run died, with evidence.",
     "demo": "Watch it work on a run that is made to fail.",
+    "recover": "Make bundles of runs that were killed before they could write one.",
     "inspect": "List what is in a bundle, without judging it.",
     "verify": "Check every checksum of a bundle.",
     "rules": "List the rules, or explain one.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import click
 from forensics.cli import output
 from forensics.cli.program import debug_option, say
 from forensics.errors import ConfigurationError, ForensicsError
+from forensics.report.language import LANGUAGES, of_locale
 
 if TYPE_CHECKING:
     from forensics.analysis.finding import Diagnosis
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
 FORMATS = ("html", "json", "markdown", "text")
 SEVERITIES = ("info", "warning", "critical")
-LANGUAGES = ("en", "zh")
 
 
 @click.command()
@@ -33,7 +34,9 @@ LANGUAGES = ("en", "zh")
     help="Where the report goes: a file, a folder, or - for stdout.",
 )
 @click.option("--format", "kind", type=click.Choice(FORMATS), default="html", show_default=True)
-@click.option("--lang", type=click.Choice(LANGUAGES), default="en", show_default=True, help="Language of the report.")
+@click.option(
+    "--lang", type=click.Choice(LANGUAGES), help="Language of the report; the locale's (LC_ALL, LANG) when not given."
+)
 @click.option(
     "--limit",
     "limits",
@@ -49,7 +52,7 @@ def analyze(
     paths: tuple[Path, ...],
     target: Path | None,
     kind: str,
-    lang: str,
+    lang: str | None,
     limits: tuple[str, ...],
     fail_on: str | None,
 ) -> None:
@@ -68,7 +71,7 @@ def analyze(
     """
     from forensics.report.speech import speech
 
-    t, thresholds = speech(lang), dict(_limit(text) for text in limits)
+    t, thresholds = speech(lang or of_locale(os.environ)), dict(_limit(text) for text in limits)
     if target is not None and len(paths) > 1 and not target.is_dir() and str(target) != "-":
         raise click.UsageError("with several PATHs, -o takes a folder that is there, or -", context)
     failed, worst = 0, -1
@@ -102,9 +105,10 @@ def _limit(text: str) -> tuple[str, float]:
 
 
 def _report(path: Path, target: Path | None, kind: str, t: Speech, limits: Mapping[str, float]) -> Diagnosis:
+    from forensics.analysis import engine
     from forensics.report import text
 
-    bundle, diagnosis = examine(path, limits)
+    bundle, diagnosis = engine.examine(path, limits=limits)
     with bundle:
         if kind != "html":
             _deliver(_rendered(kind, diagnosis, bundle, t), path, target, kind, diagnosis)
@@ -114,23 +118,6 @@ def _report(path: Path, target: Path | None, kind: str, t: Speech, limits: Mappi
         # The page comes after the verdict: drawing takes longer than judging.
         _deliver(_rendered(kind, diagnosis, bundle, t), path, target, kind, diagnosis)
     return diagnosis
-
-
-def examine(path: Path, limits: Mapping[str, float] = {}) -> tuple[Bundle, Diagnosis]:
-    """The diagnosis of a bundle, of a rank's folder or of a job's directory, and the open bundle that it is about."""
-    from forensics.analysis import engine
-    from forensics.bundle.reader import in_memory, open_bundle
-
-    if path.is_dir():
-        diagnosis = engine.analyze(path, limits=limits)
-        # A rank that was recovered from its ring has no file; then the diagnosis is all there is.
-        return (open_bundle(diagnosis.subject.path) if diagnosis.subject.path else in_memory({})), diagnosis
-    bundle = open_bundle(path)
-    try:
-        return bundle, engine.diagnose(bundle, limits=limits)
-    except BaseException:
-        bundle.close()
-        raise
 
 
 def _rendered(kind: str, diagnosis: Diagnosis, bundle: Bundle, t: Speech) -> str:

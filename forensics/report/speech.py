@@ -1,19 +1,13 @@
-"""The one door through which a sentence reaches a reader: translated, and with nothing in it that a screen could obey.
-
-A catalogue maps English templates to templates of another language. Its keys are the literals given to `t(...)`, here,
-in the analysis and in the HTML templates.
-"""
+"""The one door through which a sentence reaches a reader: translated, and with nothing in it that a screen could obey."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from forensics.analysis.message import Message, Translate
-from forensics.errors import ConfigurationError, printable
+from forensics.errors import printable
+from forensics.report.language import translation
 
-# language → catalogue. English is what the templates themselves say.
-CATALOGUES: dict[str, Mapping[str, str]] = {"en": {}}
 MAX_SENTENCE = 800
 
 
@@ -36,10 +30,7 @@ class Speech:
 
 def speech(language: str) -> Speech:
     """The voice for a language. Raises ConfigurationError for one that has no catalogue."""
-    if language not in CATALOGUES:
-        raise ConfigurationError(f"reports are not available in {language} yet, only in {', '.join(CATALOGUES)}")
-    catalogue = CATALOGUES[language]
-    return Speech(language, lambda template: catalogue.get(template, template))
+    return Speech(language, translation(language))
 
 
 def more(count: int, t: Speech) -> str:

@@ -498,12 +498,12 @@ def a_bomb_of_a_tensor(file: h5py.File) -> None:
 
 @edited({"scalars", "events", "batch"})
 def chunks_that_inflate_without_end(file: h5py.File) -> None:
-    bomb = zlib.compress(b"\0" * (200 * 2**20), 9)
-    for where in ("scalars/loss", "events/time", "batch/statistics/l2"):
+    large, small = (zlib.compress(b"\0" * (size * 2**20), 9) for size in (50, 3))
+    for where, data in (("scalars/loss", large), ("events/time", large[:3000]), ("batch/statistics/l2", small)):
         length = len(file[where])
         del file[where]
         dataset = file.create_dataset(where, (length,), "f8", chunks=(length,), compression=1)
-        dataset.id.write_direct_chunk((0,), bomb[: 3000 if where == "events/time" else None])
+        dataset.id.write_direct_chunk((0,), data)
         describe(dataset)
 
 

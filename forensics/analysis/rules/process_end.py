@@ -7,10 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from forensics.analysis.evidence import Case, as_step
+from forensics.analysis.control_group import kills
+from forensics.analysis.evidence import Case, as_step, mappings
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet, Severity, Status
+from forensics.analysis.fingerprint import base_name
 from forensics.analysis.memory import pressure
 from forensics.analysis.message import Message, figure, t
+from forensics.analysis.origin import source_of
 from forensics.analysis.rule import Limit, Rule
 from forensics.analysis.signature import best_match
 
@@ -42,7 +45,7 @@ _REMEDY: dict[str, tuple[Message, ...]] = {
     ),
     "interrupted": (t("Nothing failed: the run was interrupted from the keyboard. Resume from the last checkpoint."),),
     "segmentation-fault": (
-        t("Look at the trace in the .crash.txt file beside the ring: the innermost line of each thread."),
+        t("Look at the stacks of the threads, here or in the .crash.txt file beside the ring: the innermost lines."),
         t("On the CPU, an index out of range (a label, a token id) can end so in PyNative mode: check their range."),
         t("Match the versions of MindSpore, NumPy and the device's toolkit, and of compiled extensions."),
         t("To confirm, run the step alone with mindspore.runtime.launch_blocking()."),
@@ -56,9 +59,10 @@ class ProcessEnd(Rule):
     Symptom:
         The log ends in the middle of a step, without a traceback.
     Why:
-        SIGKILL leaves no time for anything: what is known comes from the ring that the process left behind. Memory
-        near its limit, or a count of the memory killer, tells whose work it was; a bare "Killed" in a log tells
-        nothing. A data worker that dies makes the framework end its parent by SIGTERM, and only the log says so.
+        SIGKILL leaves no time for anything: what is known comes from the ring that the process left behind. Whether
+        it was the memory killer, the kernel's count of its kills tells, compared with what it was at the start; where
+        that is not to be had, memory near its limit is a sign of it, and a bare "Killed" in a log is none. A data
+        worker that dies makes the framework end its parent by SIGTERM, and only the log says so.
     What to do:
         See who ended it, and whether memory was the reason; resume from the newest checkpoint.
     """
@@ -85,36 +89,57 @@ class ProcessEnd(Rule):
             remedy = tuple(t(item) for item in logged.remedy)
             reason = t("The log's last lines have the signature {id} ({source}).", id=logged.id, source=logged.source)
             return _finding(case, logged.cause, "supported", 0.8, t("the log tells why"), reason, remedy)
-        share = pressure(case)
-        kills = as_step(case.trigger.get("oom_kill")) or 0
-        if case.trigger_kind == "killed" and (kills or share >= limits["pressure"].info):
-            sure: Status = "established" if kills else "supported"
-            detail = (
-                t("memory was at {share} % of its limit", share=figure(100 * share))
-                if math.isfinite(share)
-                else t("the memory killer struck")
-            )
-            reason = t(
-                "Kills counted by the cgroup: {kills}; resident memory over the limit: {share}.",
-                kills=kills,
-                share=figure(share),
-            )
-            return _finding(
-                case,
-                "killed-out-of-memory",
-                sure,
-                0.9 if kills else 0.7,
-                detail,
-                reason,
-                _REMEDY["killed-out-of-memory"],
-            )
+        if case.trigger_kind == "killed" and case.trigger.get("state") == "failed":
+            return Quiet("failed", "killed", t("an exception ended the training; no bundle of it is there"))
         if _CRASH.search(said):
-            return _plain(case, "segmentation-fault", "established", 0.9, t("native code crashed"))
+            return _plain(case, "segmentation-fault", "established", 0.9, _crash_site(case))
+        if case.trigger_kind == "killed":
+            short_of_memory = _short_of_memory(case, limits["pressure"].info)
+            if short_of_memory is not None:
+                return short_of_memory
         if "SIGINT" in said:
             return _plain(case, "interrupted", "established", 0.9, t("it was interrupted from the keyboard"))
         if case.trigger_kind == "signal":
             return _plain(case, "terminated", "established", 0.9, t("it was asked to end"))
-        return _plain(case, "killed", "supported", 0.7, t("it left a ring and no word of its end"))
+        detail = t("it left a ring and no word of its end")
+        if kills(_memory(case)) == 0:
+            detail = t("it left no word of its end, and the kernel counted no kill for want of memory")
+        return _plain(case, "killed", "supported", 0.7, detail)
+
+
+def _memory(case: Case) -> object:
+    return case.bundle.facts("environment").get("memory")
+
+
+def _short_of_memory(case: Case, limit: float) -> Finding | None:
+    """The kernel's count is proof; where it counted nothing, a large process proves nothing."""
+    counted, share = kills(_memory(case)), pressure(case)
+    struck = as_step(case.trigger.get("oom_kill")) or counted or 0
+    if not struck and (counted == 0 or not share >= limit):
+        return None
+    detail = (
+        t("memory was at {share} % of its limit", share=figure(100 * share))
+        if math.isfinite(share) and share >= limit
+        else t("the memory killer struck")
+    )
+    reason = t(
+        "Kills counted by the cgroup: {kills}; resident memory over the limit: {share}.",
+        kills=struck if struck else "?",
+        share=figure(share),
+    )
+    cause = "killed-out-of-memory"
+    sure: Status = "established" if struck else "supported"
+    return _finding(case, cause, sure, 0.9 if struck else 0.7, detail, reason, _REMEDY[cause])
+
+
+def _crash_site(case: Case) -> Message:
+    """Where the crashed thread stood in the user's own code."""
+    for thread in case.threads:
+        own = [frame for frame in mappings(thread.get("frames")) if frame.get("own") is True]
+        source = source_of(own[-1]) if own and thread.get("current") is True else None
+        if source is not None:
+            return t("native code crashed, called from {file}:{line}", file=base_name(source.file), line=source.line)
+    return t("native code crashed")
 
 
 def _plain(case: Case, cause: str, status: Status, confidence: float, detail: Message) -> Finding:
