@@ -29,6 +29,8 @@ from forensics.bundle.reader import Bundle, open_bundle
 from forensics.errors import ConfigurationError, printable
 
 MAX_ERROR_LENGTH = 300
+# Ranks whose figures are compared with those of the one that is judged.
+MAX_PEERS = 64
 
 
 def analyze(
@@ -65,6 +67,9 @@ def examine(
     try:
         candidates = [(bundle, diagnose(bundle, limits=limits, rules=rules)) for bundle in job.suspects()]
         first, diagnosis = ranks.first_to_fail(candidates)
+        peers = [bundle for bundle in job.bundles if bundle is not first][:MAX_PEERS]
+        if peers:
+            diagnosis = diagnose(first, limits=limits, rules=rules, peers=peers)
         others = tuple(_subject(bundle) for bundle in job.bundles)
         return first, replace(diagnosis, ranks=others, ranks_missing=job.missing)
     finally:
@@ -72,12 +77,19 @@ def examine(
 
 
 def diagnose(
-    bundle: Bundle, *, limits: Mapping[str, float] | None = None, rules: Sequence[Rule] | None = None
+    bundle: Bundle,
+    *,
+    limits: Mapping[str, float] | None = None,
+    rules: Sequence[Rule] | None = None,
+    peers: Sequence[Bundle] = (),
 ) -> Diagnosis:
-    """Diagnose one open bundle. Raises ConfigurationError for a limit that no rule has."""
+    """Diagnose one open bundle, beside the open bundles of the job's other ranks where there are any.
+
+    Raises ConfigurationError for a limit that no rule has.
+    """
     asked = tuple(all_rules() if rules is None else rules)
     thresholds = _thresholds(asked, limits or {})
-    case = Case(bundle)
+    case = Case(bundle, peers)
     found: list[Finding] = []
     quiet: list[Quiet] = []
     skipped: list[Skipped] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -25,13 +25,16 @@ _ONLINE = ("scalars", "gradients", "model", "dataset")
 
 
 class Case:
-    """The evidence of one bundle. Series are aligned with `steps`; where a value is not known it is NaN.
+    """The evidence of one bundle, and the bundles of the job's other ranks beside it.
+
+    Series are aligned with `steps`; where a value is not known it is NaN.
 
     Everything here copes with a bundle whose facts are not of the expected type: the bundle may be hostile.
     """
 
-    def __init__(self, bundle: Bundle) -> None:
+    def __init__(self, bundle: Bundle, peers: Sequence[Bundle] = ()) -> None:
         self.bundle = bundle
+        self.peers = tuple(peers)
 
     # -- the trigger -------------------------------------------------------------------------------------------
 
@@ -284,6 +287,7 @@ INPUTS: dict[str, Callable[[Case], bool]] = {
     "exception": lambda case: bool(case.exceptions),
     "threads": lambda case: bool(case.threads),
     "environment": lambda case: bool(case.bundle.facts("environment")),
+    "other-ranks": lambda case: bool(case.peers),
     "model": lambda case: bool(case.bundle.facts("model")),
     "dataset": lambda case: bool(case.bundle.facts("dataset")),
 }

@@ -20,7 +20,14 @@ MAX_FILES = folder.MAX_FILES
 # Ranks whose bundles are judged to find the first to fail; the others fail at a later step or fail by request.
 MAX_SUSPECTS = 32
 # What a rank suffers because another one failed.
-_SECONDARY = ("communication-peer-lost", "communication-timeout", "terminated", "interrupted", "killed")
+_SECONDARY = (
+    "communication-peer-lost",
+    "communication-timeout",
+    "hang-collective",
+    "terminated",
+    "interrupted",
+    "killed",
+)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _STATUS_ORDER = {"established": 0, "supported": 1, "hypothesis": 2}
 

@@ -171,7 +171,8 @@ SECTIONS: tuple[Section, ...] = (
         "gradients",
         "evidence",
         "The ring of gradient norms, measured on the device before the optimizer; P is the number of parameters.",
-        facts="source (where gradients were measured), capacity",
+        facts="source (where gradients were measured), capacity, rebuilt (true when they were worked out from the "
+        "optimizer's moments)",
         tables=(
             (
                 "",

@@ -210,8 +210,10 @@ class Dump:
     def _gradients(self) -> Part | None:
         flight = self.flight
         if flight.installed is None or flight.workload is None:
-            self.writer.skip("gradients", flight.no_gradients or "training had not begun")
-            return None
+            rebuilt = flight.rebuilt.part() if flight.rebuilt is not None else None
+            if rebuilt is None:
+                self.writer.skip("gradients", flight.no_gradients or "training had not begun")
+            return rebuilt
         if flight.installed.measured == 0:
             self.writer.skip("gradients", "the train cell never called the gradient tap")
             return None

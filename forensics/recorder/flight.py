@@ -22,6 +22,7 @@ from forensics.recorder.machine import DeviceMemory, HostMemory
 from forensics.recorder.options import Options
 from forensics.recorder.outputs import Outputs
 from forensics.recorder.reading import Pulse, Reading
+from forensics.recorder.rebuilt import Rebuilt
 from forensics.recorder.redact import Redactor
 from forensics.recorder.ring import Ring
 from forensics.recorder.run_files import RunFiles
@@ -54,6 +55,7 @@ class Flight:
         self.rate: LearningRate | None = None
         self.installed: tap.Installed | None = None
         self.no_gradients = "gradients were not asked for"
+        self.rebuilt: Rebuilt | None = None
         self.environment: dict[str, Any] = {}
         self.model: tuple[dict[str, Any], Mapping[str, Any]] = ({}, {})
         self.dataset: dict[str, Any] = {}
@@ -136,6 +138,10 @@ class Flight:
         if isinstance(installed, str):
             self.no_gradients = installed
             self.note("no-gradients", installed)
+            if workload.optimizer is not None:
+                self.rebuilt = self.guard.run(
+                    "rebuilt gradients", lambda: Rebuilt(workload.optimizer, workload.weights), None
+                )
         else:
             self.tapped(installed)
 
@@ -171,6 +177,8 @@ class Flight:
         if self.rate is not None:
             self._used_rate = self.guard.run("learning rate", self.rate.now, math.nan)
             self.happenings.rate(self._used_rate)
+        if self.rebuilt is not None:
+            self.guard.run("rebuilt gradients", lambda: self.rebuilt and self.rebuilt.step_begin(step), None)
         if self.ring is not None:
             self.ring.state("computing", step)
         self._hook_ns = time.perf_counter_ns() - entered
@@ -179,6 +187,8 @@ class Flight:
         """A step ended: store its record. The loss was read before, so that waiting for it is no cost of ours."""
         entered = time.perf_counter_ns()
         self.step, self.epoch = step, epoch
+        if self.rebuilt is not None:
+            self.guard.run("rebuilt gradients", lambda: self.rebuilt and self.rebuilt.step_end(step), None)
         pulse = self._pulse(step)
         now, clock = time.monotonic(), time.time()
         scale = outputs.scale

@@ -6,7 +6,7 @@ from forensics.analysis.causes import CAUSES
 from forensics.analysis.finding import Diagnosis, Evidence, Finding, LeadTime
 from forensics.report import units
 from forensics.report.model import Cell, Column, FindingView, Link, RulesView, Table, Tone
-from forensics.report.speech import Speech, more, visible
+from forensics.report.speech import Speech, listed, more, visible
 from forensics.report.words import INPUT, PHASE, ROLE, SEVERITY, STATUS, TRIGGER, certainty, word
 
 EVIDENCE_SHOWN = 20
@@ -20,7 +20,7 @@ def when(step: int | None, phase: str | None, t: Speech) -> str:
     parts = [] if step is None else [t("step {step}", step=step)]
     if phase:
         parts.append(t(word(PHASE, phase)))
-    return ", ".join(parts)
+    return listed(parts, t)
 
 
 def meaning(cause: str, t: Speech) -> str:
@@ -56,14 +56,19 @@ def decisive(diagnosis: Diagnosis) -> Finding | None:
 
 
 def _finding(finding: Finding, decides: bool, t: Speech) -> FindingView:
-    sure = t(certainty(finding.confidence))
+    sure = t(
+        "{confidence} ({percent}), {status}",
+        confidence=certainty(finding.confidence),
+        percent=units.percent(finding.confidence),
+        status=word(STATUS, finding.status),
+    )
     return FindingView(
         rule=visible(finding.rule),
         cause=visible(finding.cause),
         severity=finding.severity,
         severity_word=t(word(SEVERITY, finding.severity)),
         role_word=t(word(ROLE, finding.role)),
-        certainty=f"{sure} ({units.percent(finding.confidence)}), {t(word(STATUS, finding.status))}",
+        certainty=sure,
         score=units.number(round(finding.score)),
         when=when(finding.step, finding.phase, t),
         decides=decides,
@@ -168,7 +173,7 @@ def _quiet(diagnosis: Diagnosis, t: Speech) -> Table:
 
 def _skipped(diagnosis: Diagnosis, t: Speech) -> Table:
     rows = tuple(
-        (Cell(visible(item.rule)), Cell(", ".join(t(word(INPUT, name)) for name in item.missing[:20])))
+        (Cell(visible(item.rule)), Cell(listed([t(word(INPUT, name)) for name in item.missing[:20]], t)))
         for item in diagnosis.skipped[:RULES_SHOWN]
     )
     columns = (Column(t("Rule"), "name"), Column(t("What was missing")))

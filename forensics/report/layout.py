@@ -9,6 +9,8 @@ WIDTH = 80
 # However far something is indented, a wide character must still fit.
 NARROWEST = 8
 LABEL = 28
+# Signs that begin no line, and signs that end none.
+_CLOSING, _OPENING = frozenset("，。、；：！？）》」』”"), frozenset("（《「『“")
 
 
 def width(text: str) -> int:
@@ -47,7 +49,8 @@ def _pieces(text: str) -> Iterable[str]:
     """Words with the spaces behind them; each wide character is a piece of its own."""
     piece = ""
     for letter in text:
-        if piece and ((piece[-1] == " " and letter != " ") or _width(letter) == 2 or _width(piece[-1]) == 2):
+        wide = letter not in _CLOSING and (_width(letter) == 2 or (piece and _width(piece[-1]) == 2))
+        if piece and piece[-1] not in _OPENING and ((piece[-1] == " " and letter != " ") or wide):
             yield piece
             piece = ""
         piece += letter

@@ -8,7 +8,7 @@ import re
 from forensics.analysis.finding import Diagnosis
 from forensics.bundle.reader import Bundle
 from forensics.report.model import Cell, Column, Fact, Quote, ReportView, Table, Trace
-from forensics.report.speech import Speech
+from forensics.report.speech import Speech, listed
 from forensics.report.view import build
 
 # GitHub refuses a body of more than 65,536 characters.
@@ -45,8 +45,8 @@ def _sections(view: ReportView, t: Speech) -> list[str]:
     sections = [
         f"## {prose(verdict.headline)}",
         ": ".join([code(verdict.cause), *([escape(verdict.meaning)] if verdict.meaning else [])]),
-        f"**{escape(verdict.confidence)}, {verdict.percent}** ({escape(verdict.status_word)}: "
-        f"{escape(verdict.status_meaning)})",
+        f"**{escape(t('{confidence}, {percent}', confidence=verdict.confidence, percent=verdict.percent))}** "
+        + escape(t("({status}: {meaning})", status=verdict.status_word, meaning=verdict.status_meaning)),
         _facts((*verdict.facts, *view.subject)),
     ]
     if verdict.quote:
@@ -63,7 +63,7 @@ def _sections(view: ReportView, t: Speech) -> list[str]:
         )
     if view.chain:
         links = [
-            f"1. {escape(link.role_word)}{', ' if link.when else ''}{escape(link.when)}: {prose(link.summary)}"
+            f"1. {prose(t('{name}: {text}', name=listed(_said(link.role_word, link.when), t), text=link.summary))}"
             for link in view.chain
         ]
         sections.append(_headed(t("How it came about"), "\n".join(links)))
@@ -95,10 +95,14 @@ def _traces(view: ReportView, t: Speech) -> list[tuple[str, Trace]]:
 
 def _finding(view: ReportView, number: int, t: Speech) -> str:
     finding = view.findings[number]
-    sure = f"{finding.severity_word}, {finding.certainty}."
+    sure = t("{severity}, {certainty}.", severity=finding.severity_word, certainty=finding.certainty)
     text = prose(f"{sure} {finding.summary} {finding.explanation}")
     table = f"\n\n{_table(finding.evidence)}" if finding.evidence else ""
     return _headed(t("Finding: {rule}", rule=finding.rule), text + table)
+
+
+def _said(*words: str) -> list[str]:
+    return [word for word in words if word]
 
 
 def _headed(title: str, body: str) -> str:

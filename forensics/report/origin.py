@@ -7,6 +7,7 @@ from typing import Any
 
 from forensics.analysis.evidence import Case, as_step, mapping
 from forensics.analysis.finding import Origin
+from forensics.analysis.message import t as message
 from forensics.bundle.strict_json import as_float
 from forensics.report import units
 from forensics.report.model import Cell, Column, Fact, OriginView, Table, Tone
@@ -103,12 +104,12 @@ def _notes(origin: Origin | None, case: Case, t: Speech) -> tuple[str, ...]:
 
 def _tensors(found: dict[str, Any], t: Speech) -> Table | None:
     rows, left = [], 0
-    for label, key in ((t("in"), "inputs"), (t("out"), "outputs")):
+    for label, key in ((message("in {number}"), "inputs"), (message("out {number}"), "outputs")):
         items = found.get(key)
         items = items if isinstance(items, list) else []
         left += max(0, len(items) - TENSORS_SHOWN)
         for number, item in enumerate(items[:TENSORS_SHOWN]):
-            rows.append(_tensor(f"{label} {number}", mapping(item)))
+            rows.append(_tensor(t(label.template, number=number), mapping(item)))
     if not rows:
         return None
     columns = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from forensics.analysis.message import Message, Translate
@@ -36,6 +38,11 @@ def speech(language: str) -> Speech:
 def more(count: int, t: Speech) -> str:
     """What a list says that was cut: "and 3 more"; nothing when it was not."""
     return t("and {count} more", count=count) if count > 0 else ""
+
+
+def listed(items: Sequence[str], t: Speech) -> str:
+    """Items behind one another, with the language's comma between them."""
+    return reduce(lambda before, item: t("{before}, {item}", before=before, item=item), items) if items else ""
 
 
 def visible(value: Any, limit: int = 200) -> str:

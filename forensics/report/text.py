@@ -44,11 +44,21 @@ def render_view(view: ReportView, t: Speech) -> str:
 def _facts(view: ReportView, t: Speech) -> list[tuple[str, str]]:
     verdict = view.verdict
     facts = [
-        (t("Cause"), ": ".join(part for part in (verdict.cause, verdict.meaning) if part)),
-        (t("Confidence"), f"{verdict.confidence}, {verdict.percent} ({verdict.status_word}: {verdict.status_meaning})"),
+        (t("Cause"), t("{name}: {text}", name=verdict.cause, text=verdict.meaning) if verdict.meaning else verdict.cause),
+        (
+            t("Confidence"),
+            t(
+                "{confidence}, {percent} ({status}: {meaning})",
+                confidence=verdict.confidence,
+                percent=verdict.percent,
+                status=verdict.status_word,
+                meaning=verdict.status_meaning,
+            ),
+        ),
     ]
     return facts + [
-        (fact.label, f"{fact.value} ({fact.detail})" if fact.detail else fact.value) for fact in verdict.facts
+        (fact.label, t("{text} ({detail})", text=fact.value, detail=fact.detail) if fact.detail else fact.value)
+        for fact in verdict.facts
     ]
 
 
@@ -70,6 +80,6 @@ def _others(view: ReportView, t: Speech) -> list[str]:
     for item in others[:OTHERS_SHOWN]:
         first = f"  {padded(item.severity_word, size)}  "
         name = fit(item.rule, 30)
-        lines += block(f"{name}: {item.summary}", " " * width(first), first)
+        lines += block(t("{name}: {text}", name=name, text=item.summary), " " * width(first), first)
     note = more(len(others) - OTHERS_SHOWN, t)
     return [*lines, f"  {note}"] if note else lines

@@ -109,6 +109,13 @@ def test_classes_that_speak_for_themselves(kind: str, message: str, cause: str) 
     assert fired(RULE, ended(raised(kind, message))).cause == cause
 
 
+def test_a_programming_error_that_a_library_passed_on() -> None:
+    chain = raised("AttributeError", "'Tensor' object has no attribute 'nosuch'", [frame(line=5), LIBRARY])
+    finding = fired(RULE, ended(chain))
+    assert (finding.cause, finding.status) == ("user-code-error", "supported")
+    assert fired(RULE, ended(raised("AttributeError", "gone", [LIBRARY]))).cause == "unknown"
+
+
 def test_what_only_reports_a_bad_value_is_no_cause() -> None:
     text = "In epoch: 1 step: 8, loss is NAN or INF, training process cannot continue, terminating training."
     for exception in (raised("ValueError", text), raised("forensics.errors.TrainingTripped", "held back")):

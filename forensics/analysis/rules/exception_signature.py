@@ -15,6 +15,18 @@ from forensics.analysis.message import Message, t
 from forensics.analysis.rule import Limit, Rule
 from forensics.analysis.signature import Signature, best_match
 
+# Classes that a library does not raise to complain about its arguments.
+_PROGRAMMING = (
+    "AssertionError",
+    "AttributeError",
+    "IndexError",
+    "KeyError",
+    "NameError",
+    "NotImplementedError",
+    "RecursionError",
+    "UnboundLocalError",
+    "ZeroDivisionError",
+)
 _PHASES: dict[str, Phase] = {"dataset-error": "input", "worker-process-died": "input", "numpy-incompatibility": "input"}
 
 
@@ -90,6 +102,12 @@ class _Reading:
                 t("Look at the named line with the types and shapes that the bundle recorded for its variables."),
             )
             return cls("user-code-error", role, "established", 0.85, own_remedy, reason)
+        if type_of(exception) in _PROGRAMMING and own_source(case) is not None:
+            reason = t(
+                "Errors of this class come from the program: here by way of a library that called or compiled it."
+            )
+            own_remedy = (t("Look at your own innermost line; in graph mode, run the same step in PyNative mode."),)
+            return cls("user-code-error", role, "supported", 0.55, own_remedy, reason)
         reason = t("A library raised it, and no known fault explains the text.")
         remedy = (
             t("Search the message's first line in the library's issues; your own innermost line is where to begin."),

@@ -50,7 +50,7 @@ def test_every_input_can_be_there_and_be_missing() -> None:
         **measured,
     )
     there = {name for name in INPUTS if Case(whole).has(name)}
-    assert there == set(INPUTS) - {"weight-histograms", "threads"}
+    assert there == set(INPUTS) - {"weight-histograms", "threads", "other-ranks"}
     assert not any(Case(bundle(trigger=None)).has(name) for name in INPUTS)
     with pytest.raises(KeyError):
         Case(whole).has("luck")
