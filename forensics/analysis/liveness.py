@@ -32,7 +32,8 @@ def alive(ring: RingContent, folder: Path) -> str:
         folder: where it lies.
     """
     facts = ring.facts
-    if lockfile.holder(folder) == facts.get("run"):
+    holder = lockfile.holder(folder)
+    if holder is not None and holder == facts.get("run"):
         return "its process still runs (it holds the folder's lock)"
     if same_boot(facts):
         number = _process(facts)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-MAX_BYTES = 2**20
+MAX_BYTES = 4 * 2**20
 MAX_THREADS = 64
 MAX_FRAMES = 100
 

@@ -60,6 +60,11 @@ def graph_mode() -> bool:
     return bool(mindspore.get_context("mode") == mindspore.GRAPH_MODE)
 
 
+def device_target() -> str:
+    """Give "CPU", "GPU" or "Ascend"."""
+    return str(mindspore.get_context("device_target"))
+
+
 def rank_and_size() -> tuple[int, int]:
     """Rank and world size; 0 and 1 where communication is not up. Asked of MindSpore only when it is."""
     import os

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from forensics.errors import TrainingTripped
+from forensics.recorder import framework
 from forensics.recorder.dump import Dump
 from forensics.recorder.flight import Flight
 from forensics.recorder.guard import logger
 from forensics.recorder.reading import Reading, Trip
-from forensics.recorder.triggers import loss_scale_collapse, loss_spike, nonfinite, nonfinite_weight
+from forensics.recorder.triggers import float_status, loss_scale_collapse, loss_spike, nonfinite, nonfinite_weight
 
 SKIPS_IN_A_ROW = 8
 # After a bundle for a loss spike, so many steps pass before the next one may be written.
@@ -42,6 +43,7 @@ class Response:
         self._collapse = loss_scale_collapse.LossScaleCollapse()
         self._quiet_until = 0
         self._weights_due = 0.0
+        self._status: float_status.FloatStatus | None = None
         # Whether a signal was answered: an exit that follows belongs to it.
         self.signalled = False
         self._writing = False
@@ -62,6 +64,7 @@ class Response:
     def begin(self) -> None:
         """A new run of steps: no fault is going on."""
         self._skips, self._ongoing, self.raised = 0, "", None
+        self._status = self.flight.guard.run("float status", _float_status, None)
         self._weights_due = 0.0
 
     def poisoned(self, reading: Reading) -> Trip | None:
@@ -88,6 +91,8 @@ class Response:
     def judge(self, reading: Reading) -> None:
         """Run the triggers on a step, and act. Raises TrainingTripped when the run is to end."""
         trip = self.poisoned(reading)
+        if trip is None and self._status is not None:
+            trip = self.flight.guard.run("float status", self._status.check, None)
         collapse = self.flight.guard.run("collapse trigger", lambda: self._collapse.check(reading), None)
         spike = self.flight.guard.run("spike trigger", lambda: self._spike.check(reading), None)
         if trip is not None:
@@ -190,3 +195,8 @@ class Response:
             flight.guard.run("alert", lambda a=alert: a(trigger, path), None)  # type: ignore[misc]
         self.on_written()
         return path
+
+
+def _float_status() -> float_status.FloatStatus | None:
+    target = str(framework.device_target())
+    return float_status.of_device() if float_status.wanted(target) else None

@@ -75,6 +75,7 @@ def test_an_optimizer_that_never_counted() -> None:
 
 def test_a_loss_that_repeats_bit_for_bit() -> None:
     assert fired(RULE, bundle(loss=np.full(40, 1.5))).status == "supported"
+    quiet(RULE, bundle(loss=[*np.linspace(1, 0.1, 20), *np.zeros(40)]))
     finding = fired(RULE, bundle(loss=np.tile(EPOCH, 3), dataset={"batches_per_epoch": 32}))
     assert "every 32 steps" in str(finding.headline)
     quiet(RULE, bundle(loss=np.tile(EPOCH, 3) * np.linspace(1, 0.9, 96), dataset={"batches_per_epoch": 32}))

@@ -113,8 +113,11 @@ class NoWeightUpdate(Rule):
 
 
 def _repeats(case: Case, needed: int) -> int:
-    """The period with which the loss repeats exactly for at least `needed` steps; 0 where it does not."""
-    losses = case.loss
+    """The period with which the loss repeats exactly for at least `needed` steps; 0 where it does not.
+
+    A loss of exactly 0 has nothing left to learn from, and stays there rightly.
+    """
+    losses = np.where(case.loss == 0, np.nan, case.loss)
     batches = as_step(case.bundle.facts("dataset").get("batches_per_epoch")) or 0
     for period in (1, batches):
         if not 0 < period <= len(losses) - needed:

@@ -13,7 +13,6 @@ from click.testing import CliRunner, Result
 from forensics.analysis import engine
 from forensics.bundle.content import Part
 from forensics.cli import main
-from forensics.report.speech import CATALOGUES
 from tests import remains
 from tests.unit.report import samples
 
@@ -186,12 +185,27 @@ def test_a_bad_path_outweighs_fail_on(bundle: Path, tmp_path: Path) -> None:
     assert run(bundle, tmp_path / "none.h5", "--format", "json", "--fail-on", "info").exit_code == 1
 
 
-@pytest.mark.skipif("zh" in CATALOGUES, reason="there is a Chinese catalogue")
-def test_a_language_without_a_catalogue_is_one_line_and_2(bundle: Path) -> None:
+@pytest.fixture(autouse=True)
+def locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests expect English, whatever the machine speaks."""
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+
+
+def test_the_report_is_chinese_when_asked_for(bundle: Path) -> None:
     result = run(bundle, "--lang", "zh")
-    assert result.exit_code == 2
-    assert "not available in zh" in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert result.exit_code == 0
+    assert "怎么办" in result.stdout
+    assert '<html lang="zh">' in bundle.with_suffix(".html").read_text("utf-8")
+
+
+def test_the_report_speaks_the_language_of_the_locale(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert "怎么办" in run(bundle, "--format", "text").stdout
+    assert "What to do" in run(bundle, "--format", "text", "--lang", "en").stdout
+
+
+def test_json_is_english_in_every_language(bundle: Path) -> None:
+    assert run(bundle, "--format", "json", "--lang", "zh").stdout == run(bundle, "--format", "json").stdout
 
 
 @pytest.mark.parametrize("limit", ["nonsense", "a.b=x", "a.b=nan", "a.b=inf"])
