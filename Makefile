@@ -3,9 +3,10 @@
 SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
-# The first interpreter from 3.10 to 3.12 that really starts (a shim may be on PATH without one behind it).
-PYTHON ?= $(shell for p in python3.11 python3.12 python3.10 python3 python; do \
-	$$p -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' >/dev/null 2>&1 && { echo $$p; break; }; done)
+# The first interpreter from 3.10 to 3.12 that really starts (a shim may hide the one behind it, or have none) and that
+# can make an environment (some distributions leave ensurepip out).
+PYTHON ?= $(shell for p in $$(type -aP python3.11 python3.12 python3.10 python3 python) ~/.pyenv/versions/3.1[012].*/bin/python; do \
+	$$p -c 'import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 PIP_FLAGS := --quiet --disable-pip-version-check
 
 .PHONY: help venv demo test lint types contracts docs docs-check messages wheel test-2.7 bench clean ci
@@ -14,8 +15,8 @@ help: ## what each target does
 	@grep -E '^[a-zA-Z0-9_.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/.installed: pyproject.toml
-	@test -n "$(PYTHON)" || { echo "No Python from 3.10 to 3.12 was found; name one with make PYTHON=..." >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -n "$(PYTHON)" || { echo "No Python from 3.10 to 3.12 with venv and ensurepip was found; name one with make PYTHON=..." >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo "Installing msforensics and what its demo and tests need into $(VENV) ..."
 	@$(BIN)/python -m pip install $(PIP_FLAGS) --upgrade pip
 	@$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[demo,dev]'
@@ -51,7 +52,7 @@ wheel: venv ## build the wheel and use it, without MindSpore, from another folde
 	@tests/wheel.sh $(BIN)/python
 
 .venv-2.7/.installed: pyproject.toml
-	@test -x .venv-2.7/bin/python || $(PYTHON) -m venv .venv-2.7
+	@.venv-2.7/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-2.7
 	@.venv-2.7/bin/python -m pip install $(PIP_FLAGS) --upgrade pip
 	@.venv-2.7/bin/python -m pip install $(PIP_FLAGS) -e '.[dev]' 'mindspore==2.7.0' 'numpy>=1.26,<2' 'scikit-learn>=1.4'
 	@touch $@
@@ -60,6 +61,6 @@ test-2.7: .venv-2.7/.installed ## the recorder's tests on MindSpore 2.7.0
 	@.venv-2.7/bin/python -m pytest -m mindspore
 
 clean: ## remove what the other targets made
-	rm -rf .venv .venv-2.7 build dist *.egg-info .coverage .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .venv-2.7 build dist *.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 ci: lint types contracts docs-check test wheel demo ## what .ci/run runs

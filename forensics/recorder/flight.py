@@ -177,8 +177,9 @@ class Flight:
         if self.rate is not None:
             self._used_rate = self.guard.run("learning rate", self.rate.now, math.nan)
             self.happenings.rate(self._used_rate)
-        if self.rebuilt is not None:
-            self.guard.run("rebuilt gradients", lambda: self.rebuilt and self.rebuilt.step_begin(step), None)
+        rebuilt = self.rebuilt
+        if rebuilt is not None:
+            self.guard.run("rebuilt gradients", lambda: rebuilt.step_begin(step), None)
         if self.ring is not None:
             self.ring.state("computing", step)
         self._hook_ns = time.perf_counter_ns() - entered
@@ -187,8 +188,9 @@ class Flight:
         """A step ended: store its record. The loss was read before, so that waiting for it is no cost of ours."""
         entered = time.perf_counter_ns()
         self.step, self.epoch = step, epoch
-        if self.rebuilt is not None:
-            self.guard.run("rebuilt gradients", lambda: self.rebuilt and self.rebuilt.step_end(step), None)
+        rebuilt = self.rebuilt
+        if rebuilt is not None:
+            self.guard.run("rebuilt gradients", lambda: rebuilt.step_end(step), None)
         pulse = self._pulse(step)
         now, clock = time.monotonic(), time.time()
         scale = outputs.scale

@@ -77,6 +77,7 @@ INPUT: dict[str, Message] = {
     "environment": t("the environment"),
     "model": t("the model"),
     "dataset": t("the dataset"),
+    "other-ranks": t("bundles of other ranks"),
 }
 
 # From this confidence on, this word.

@@ -10,7 +10,7 @@ import pytest
 
 from forensics import FlightRecorder, TrainingTripped, open_bundle
 from forensics.bundle.writer import BundleWriter
-from forensics.recorder import autopsy, callback, describe, environment, evidence, exceptions, flight, tap
+from forensics.recorder import autopsy, callback, describe, environment, evidence, exceptions, framework, tap
 from forensics.recorder.crash import NativeTraces, Signals
 from forensics.recorder.flight import Flight
 from forensics.recorder.learning_rate import LearningRate
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.mindspore
 
 # What breaks, and the part of the recorder that must be named in the next bundle.
 DURING: list[tuple[Any, str, str]] = [
-    (flight.framework, "rank_and_size", "rank"),
+    (framework, "rank_and_size", "rank"),
     (environment, "collect", "environment"),
     (describe, "describe_model", "model"),
     (describe, "describe_dataset", "dataset"),

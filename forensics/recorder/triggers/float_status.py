@@ -1,8 +1,8 @@
 """The overflow register of Ascend devices in saturation mode, where an overflow leaves no Inf that could be found.
 
-In that mode (MS_ASCEND_CHECK_OVERFLOW_MODE=SATURATION_MODE) results stick at the largest number of their type,
-gradients stay finite, and only the device's sticky status tells. In every other mode, and on every other device, non-finite
-gradients say the same, and this trigger stays out of the way.
+In that mode (MS_ASCEND_CHECK_OVERFLOW_MODE=SATURATION_MODE) results stick at the largest number of their type and
+gradients stay finite; only the device's sticky status tells. In every other mode, and on every other device,
+non-finite gradients say the same, and this trigger stays out of the way.
 
 Written to MindSpore's documentation of NPUGetFloatStatusV2 and NPUClearFloatStatusV2 (an int32 vector of 8 elements,
 non-zero where something overflowed); not run on such a device here.
