@@ -25,7 +25,11 @@ from forensics.report.language import DOMAIN, LANGUAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "forensics" / "report" / "locale"
-SOURCES = (("python", "forensics/analysis", "*.py"), ("python", "forensics/report", "*.py"), ("jinja2", "templates", "*.j2"))
+SOURCES = (
+    ("python", "forensics/analysis", "*.py"),
+    ("python", "forensics/report", "*.py"),
+    ("jinja2", "templates", "*.j2"),
+)
 # What the sources call the function that marks a sentence, where `t` is taken.
 KEYWORDS = dict.fromkeys(("t", "message", "say", "Message"), None)
 # One moment for every version, so that equal messages give equal files.

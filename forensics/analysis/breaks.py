@@ -7,7 +7,7 @@ import math
 from forensics.analysis.finding import Status
 from forensics.analysis.instability import Instability
 from forensics.analysis.judgement import Judgement
-from forensics.analysis.message import Message, figure, t
+from forensics.analysis.message import Message, counted, figure, t
 from forensics.analysis.operators import base_name, is_gradient
 from forensics.analysis.origin import Break, Operand
 from forensics.analysis.reduced_precision import judge_reduced_precision
@@ -28,6 +28,7 @@ def judge_break(found: Break, unrest: Instability | None, step: int | None) -> J
     judgement = (
         _labels(found)
         or _masked(found)
+        or _likely_mask(found)
         or judge_reduced_precision(found)
         or (_backward(found, unrest) if found.phase == "backward" else None)
         or _FORWARD.get(found.family, _other)(found)
@@ -60,10 +61,20 @@ def _labels(found: Break) -> Judgement | None:
 
 def _masked(found: Break) -> Judgement | None:
     if found.masked_rows > 0 and not (found.float32 and found.float32.finite):
-        detail = t("{rows} rows with every entry masked out", rows=found.masked_rows)
+        rows = found.masked_rows
+        many = t("{rows} rows with every entry masked out", rows=rows)
+        detail = counted(rows, t("1 row with every entry masked out"), many)
         reason = t("A row of −inf only has no largest entry: −inf − (−inf) is NaN, and so is the row's softmax.")
         return Judgement("softmax-all-masked", "established", 0.97, detail, reason)
     return None
+
+
+def _likely_mask(found: Break) -> Judgement | None:
+    if not found.mask_likely:
+        return None
+    detail = t("only −Inf came before it, and an exponential follows")
+    reason = t("Scores that are masked with −Inf went into a hand-written softmax, and a row of nothing else is NaN.")
+    return Judgement("softmax-all-masked", "supported", 0.75, detail, reason)
 
 
 def _logarithm(found: Break) -> Judgement | None:
@@ -79,8 +90,8 @@ def _logarithm(found: Break) -> Judgement | None:
         return Judgement("log-of-nonpositive", "established", 0.95, detail, reason)
     if operand.smallest <= bound or (bound == 0 and operand.zero + operand.negative > 0):
         reason = t(
-            "A logarithm of 0 is −inf, one of a negative number is NaN; {zero} inputs are 0 and {negative} are "
-            "negative.",
+            "A logarithm of 0 is −inf, one of a negative number is NaN; inputs that are 0: {zero}, that are negative: "
+            "{negative}.",
             zero=operand.zero,
             negative=operand.negative,
         )
@@ -104,10 +115,11 @@ def _division(found: Break) -> Judgement | None:
     if below.zero:
         above = _operand(found, 0)
         if not alone and above is not None and _hand_written_softmax(above, below):
-            detail = t("{zero} row sums are 0", zero=below.zero)
+            detail = counted(below.zero, t("1 row sum is 0"), t("{zero} row sums are 0", zero=below.zero))
             reason = t("The row sums of a hand-written softmax are 0: every entry of those rows was masked out.")
             return Judgement("softmax-all-masked", "supported", 0.7, detail, reason)
-        return _zero_below(t("{zero} zeros in the denominator", zero=below.zero), below.zero)
+        many = t("{zero} zeros in the denominator", zero=below.zero)
+        return _zero_below(counted(below.zero, t("1 zero in the denominator"), many), below.zero)
     if below.magnitude < 1e-30 or (0 <= below.smallest < 1e-30):
         reason = t(
             "The denominator comes as near to 0 as {low}: the quotient passes the range.", low=figure(below.smallest)
@@ -205,7 +217,7 @@ def _softmax(found: Break) -> Judgement | None:
 
 
 def _masked_softmax(values: Operand) -> Judgement:
-    detail = t("{count} of {size} entries are −inf", count=values.neg_inf, size=values.size)
+    detail = t("−inf in {count} of {size} entries", count=values.neg_inf, size=values.size)
     reason = t("The scores hold −inf, and a row of nothing else has no softmax.")
     return Judgement("softmax-all-masked", "supported", 0.85, detail, reason)
 
@@ -235,7 +247,7 @@ def _infinite_inputs(found: Break) -> Judgement | None:
     if not infinite or found.kind != "nan":
         return None
     count = sum(item.pos_inf + item.neg_inf for item in infinite)
-    detail = t("{count} infinities among its inputs", count=count)
+    detail = counted(count, t("1 infinity among its inputs"), t("{count} infinities among its inputs", count=count))
     reason = t("inf − inf, 0 × inf and inf / inf have no value.")
     return Judgement("invalid-operation", "established", 0.9, detail, reason)
 
@@ -279,7 +291,11 @@ def _backward(found: Break, unrest: Instability | None) -> Judgement | None:
         cause = unrest.blame if unrest is not None else "exploding-gradients"
         return Judgement(cause, "supported", 0.7, t("gradients up to {peak}", peak=figure(peak)), reason)
     zeros = sum(item.zero for item in found.inputs)
-    detail = t("the forward pass was finite; {zeros} zeros among the inputs", zeros=zeros)
+    detail = counted(
+        zeros,
+        t("the forward pass was finite; 1 zero among the inputs"),
+        t("the forward pass was finite; {zeros} zeros among the inputs", zeros=zeros),
+    )
     reason = t(
         "The forward pass is finite, but the derivative is infinite there: as of a root or a norm at 0, or of a "
         "power below one."

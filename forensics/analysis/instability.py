@@ -91,7 +91,7 @@ def assess(case: Case, limits: Mapping[str, Limit] | None = None) -> Instability
     if loss is None and gradient is None:
         return None
     onset = min(item.onset for item in (loss, gradient) if item is not None)
-    first = gradient is not None and (loss is None or _gradients_lead(case, gradient, loss))
+    first = gradient is not None and (loss is None or _gradients_lead(case, loss))
     rate = rate_around(case, onset, limits)
     blame, confidence = _blame(rate, first, limits["jump"], measured=gradient is not None)
     return Instability(onset, loss, gradient, first, rate, blame, confidence)
@@ -181,11 +181,22 @@ def _blame(rate: Rate, gradients_first: bool, jump: Limit, *, measured: bool) ->
     return "exploding-gradients", 0.75 if measured else 0.5
 
 
-def _gradients_lead(case: Case, gradient: Growth, loss: Growth) -> bool:
-    """Whether the gradients left their level at a step whose loss was still at its own."""
-    if gradient.onset >= loss.onset:
+def _gradients_lead(case: Case, loss: Growth) -> bool:
+    """Whether the gradients were a hundred times their level at a step whose loss was still near its own.
+
+    Past stability loss and gradients leave together: a gradient of a hundred times its level then stands beside a loss
+    that has grown as much or more.
+    """
+    norms = np.where(case.series("overflow") == 1, math.nan, case.grad_norm)
+    kept = np.flatnonzero(~np.isnan(norms))
+    series = finite_beginning(norms[kept])
+    if len(series) < 2:
         return False
-    return bool(abs(case.loss[gradient.onset]) <= 3 * loss.level)
+    large = np.flatnonzero(rises(series, calm=100)[0] >= APART**2)
+    if not len(large):
+        return False
+    at = int(kept[large[0]])
+    return bool(case.loss[at] <= loss.level + 2 * abs(loss.level))
 
 
 def finite_beginning(values: Series) -> Series:

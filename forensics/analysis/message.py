@@ -34,6 +34,11 @@ def t(template: str, /, **values: Any) -> Message:
     return Message(template, values)
 
 
+def counted(count: float, one: Message, many: Message) -> Message:
+    """The sentence for exactly one thing, or the one for any other number of them."""
+    return one if count == 1 else many
+
+
 def figure(value: float, digits: int = 4) -> str:
     """A measured number in a sentence: so many digits, and a decimal point where it is a whole number ("0.0")."""
     text = f"{value:.{digits}g}"

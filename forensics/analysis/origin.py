@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from forensics.analysis.evidence import Case, as_step, mapping, mappings
+import numpy as np
+
+from forensics.analysis.evidence import Case, as_step, mapping, mappings, number_column, text_column
 from forensics.analysis.finding import Phase, Source
 from forensics.analysis.operators import Family, family
 from forensics.bundle.strict_json import as_float
@@ -68,7 +70,13 @@ class Counterfactual:
 
 @dataclass(frozen=True)
 class Break:
-    """The first break. `cellwise` says that it lies somewhere inside the cell `op` (no operators were seen)."""
+    """The first break.
+
+    Attributes:
+        cellwise: it lies somewhere inside the cell `op`; no operators were seen.
+        tabled: all that is known of it is a row of the operators' table.
+        mask_likely: only −Inf came before it, and an exponential follows.
+    """
 
     phase: Phase
     kind: str
@@ -83,6 +91,8 @@ class Break:
     masked_rows: int
     float32: Counterfactual | None
     cellwise: bool
+    tabled: bool = False
+    mask_likely: bool = False
 
     @property
     def reduced_type(self) -> str:
@@ -113,7 +123,7 @@ def first_break(case: Case) -> Break | None:
     op = _text(facts.get("op"))
     phase = facts.get("phase")
     if not op or phase not in ("input", "forward", "loss", "backward", "optimizer", "weights"):
-        return None
+        return _from_table(case)
     source = mapping(facts.get("source"))
     code = _text(source.get("code"))
     scalars = facts.get("scalars")
@@ -133,6 +143,56 @@ def first_break(case: Case) -> Break | None:
         masked_rows=_count(facts.get("masked_rows")),
         float32=_counterfactual(mapping(facts.get("float32"))),
         cellwise=case.autopsy.get("method") == "cells",
+    )
+
+
+def _from_table(case: Case) -> Break | None:
+    """The first operator of the table that made a NaN or +Inf of finite inputs, or of −Inf alone.
+
+    None where its inputs were bad already by what no operator wrote: a batch or a weight.
+    """
+    table = case.operators
+    nans, highs, lows = (number_column(table, name) for name in ("out_nan", "out_pos_inf", "out_neg_inf"))
+    bad = np.flatnonzero((nans > 0) | (highs > 0))
+    if not len(bad):
+        return None
+    at = int(bad[0])
+    from_mask = bool((lows[:at] > 0).any())
+    taken = number_column(table, "in_bad")[at]
+    if taken > 0 and not from_mask:
+        return None
+    names, phase = text_column(table, "name"), text_column(table, "phase")[at]
+    low, high = float(number_column(table, "in_min")[at]), float(number_column(table, "in_max")[at])
+    kind, file = text_column(table, "dtype")[at], text_column(table, "file")[at]
+    shown = {
+        "dtype": kind,
+        "min": low,
+        "max": high,
+        "neg_inf": int(taken) if taken > 0 else 0,
+        "negative": int(low < 0),
+    }
+    output = {
+        "dtype": kind,
+        "nan": int(nans[at]) if nans[at] > 0 else 0,
+        "pos_inf": int(max(0.0, np.nan_to_num(highs[at]))),
+    }
+    line, function = number_column(table, "line")[at], text_column(table, "function")[at]
+    return Break(
+        phase="backward" if phase == "backward" else "loss" if phase == "loss" else "forward",
+        kind="nan" if nans[at] > 0 else "inf",
+        op=names[at][:MAX_TEXT] or "?",
+        family=family(names[at]),
+        layer=text_column(table, "layer")[at][:MAX_TEXT],
+        source=source_of({"file": file, "line": float(line), "function": function}),
+        code="",
+        inputs=(_operand(shown),),
+        outputs=(_operand(output),),
+        scalars=(),
+        masked_rows=0,
+        float32=None,
+        cellwise=False,
+        tabled=True,
+        mask_likely=taken > 0 and any(family(name) == "exponential" for name in names[at : at + 4]),
     )
 
 

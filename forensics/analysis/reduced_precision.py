@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from forensics.analysis.judgement import Judgement
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import counted, figure, t
 from forensics.analysis.operators import base_name
 from forensics.analysis.origin import SIXTEEN_BITS, Break, Counterfactual, Operand
 from forensics.bundle.tensors import FLOAT_MAX
@@ -32,7 +32,11 @@ def _compared(found: Break, other: Counterfactual) -> Judgement:
     if found.family in _SINGULAR and vanished:
         low = figure(other.in_min)
         zeros = sum(item.zero for item in vanished)
-        detail = t("{zeros} inputs are 0 in {kind}, the smallest is {low} in float32", zeros=zeros, kind=kind, low=low)
+        detail = counted(
+            zeros,
+            t("1 input is 0 in {kind} and {low} in float32", kind=kind, low=low),
+            t("{zeros} inputs are 0 in {kind}, the smallest is {low} in float32", zeros=zeros, kind=kind, low=low),
+        )
         reason = t(
             "In float32 the same step stays finite: the inputs are not 0 there, they vanished in {kind}.", kind=kind
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from forensics.analysis.message import Message, t
 
 _CONFIRM = t(
-    "To confirm, re-run the fatal step from the bundle with `msforensics replay BUNDLE --model package.module:factory`."
+    "To confirm, run the fatal step again with the change: the bundle holds its batch (/batch/tensors) and the weights "
+    "from before it (/weights/tensors), and h5py opens them."
 )
 
 REMEDIES: dict[str, tuple[Message, ...]] = {
@@ -122,10 +123,7 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
             "schedule where it was instead of at its peak."
         ),
         t("Clip the gradients: ops.clip_by_global_norm(grads, 1.0) between the gradients and the optimizer."),
-        t(
-            "To confirm, resume from the bundle's weights with the lower rate: `msforensics export BUNDLE --weights "
-            "FILE.safetensors`."
-        ),
+        t("To confirm, go on from the checkpoint before with the lower rate: the loss stays on its level."),
     ),
     "exploding-gradients": (
         t("Clip the gradients: ops.clip_by_global_norm(grads, 1.0) between the gradients and the optimizer."),

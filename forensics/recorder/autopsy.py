@@ -99,7 +99,8 @@ def perform(
     facts["reproduced"] = broken or not np.isfinite(facts.get("loss", 0.0))
     if isinstance(trace, OperatorTrace):
         facts["truncated"] = trace.truncated
-        found, kept = _operator_origin(trace, loss, workload.weights, gradients, redact)
+        given_bad = any(_broken(item) for item in [*batch, *workload.weights])
+        found, kept = _operator_origin(trace, loss, workload.weights, gradients, redact, given_bad)
         facts |= found
         tables["operators"] = _operator_table(kept, redact)
         tables["activations"] = histogram_table(
@@ -169,14 +170,19 @@ Redact = Callable[[str], str]
 
 
 def _operator_origin(
-    trace: OperatorTrace, loss: Any, weights: Sequence[Any], gradients: Sequence[Any], redact: Redact
+    trace: OperatorTrace,
+    loss: Any,
+    weights: Sequence[Any],
+    gradients: Sequence[Any],
+    redact: Redact,
+    given_bad: bool,
 ) -> tuple[dict[str, Any], list[Operator]]:
     """The facts "origin" and "chain", and the operators worth keeping: up to the break and a few after it."""
     forward_broke = loss is not None and _broken(loss)
     bad = [at for at, item in enumerate(gradients) if framework.is_tensor(item) and _broken(item)]
     fatal = [loss] if forward_broke else [gradients[at] for at in bad]
     rows = [row for row in map(trace.writer_of, fatal) if row is not None]
-    found = find_origin(trace.operators, rows) if fatal else None
+    found = find_origin(trace.operators, rows, given_bad) if fatal else None
     derivative = None
     if fatal and not forward_broke and (found is None or found.phase == "backward"):
         derivative = broken_derivative(trace, [weights[at] for at in bad])

@@ -8,15 +8,16 @@ from typing import Any
 from forensics.recorder.operators import Operator, OperatorTrace
 
 
-def find_origin(operators: Sequence[Operator], fatal: Iterable[int]) -> Operator | None:
+def find_origin(operators: Sequence[Operator], fatal: Iterable[int], given_bad: bool = False) -> Operator | None:
     """The first break on the way to the fatal rows (those that wrote the loss, or a gradient).
 
     An operator whose inputs were already non-finite is no origin, with one exception: a NaN made from an infinity that
-    was put there on purpose (a mask). Where the way back is lost, the earliest break of the step is taken.
+    was put there on purpose (a mask). Where the way back is lost (not every operator can be watched), the earliest
+    break of the step is taken, unless the batch or a weight was non-finite already (`given_bad`): that is the origin.
     """
     upstream = _broken_ancestors(operators, fatal)
     births = [operator for operator in upstream if operator.birth]
-    if not births and _given_from_outside(upstream):
+    if not births and given_bad:
         return None
     if not births:
         births = [operator for operator in operators if operator.birth]
@@ -31,15 +32,6 @@ def find_origin(operators: Sequence[Operator], fatal: Iterable[int]) -> Operator
         return masked
     candidates = births or made_nan
     return min(candidates, key=lambda operator: operator.row) if candidates else None
-
-
-def _given_from_outside(upstream: Sequence[Operator]) -> bool:
-    """Whether the path of non-finite values begins with a tensor that no operator wrote: the batch, or a weight."""
-    return any(
-        origin < 0 and measured.bad
-        for operator in upstream
-        for origin, measured in zip(operator.sources, operator.inputs, strict=True)
-    )
 
 
 def broken_derivative(trace: OperatorTrace, weights: Sequence[Any]) -> Operator | None:

@@ -68,7 +68,7 @@ def describe_heat_map(data: HeatMap, say: Speech) -> tuple[str, str]:
     first = int(np.argmax((data.levels <= -2).any(axis=0)))
     names = [visible(data.parameters[row], 80) for row in np.flatnonzero(data.levels[:, first] <= -2)[:3]]
     description = say(
-        "{count} of them are not finite at some step, the first at step {step}: {names}.",
+        "Not finite at some step: {count} of them, the first at step {step}: {names}.",
         count=int(bad.sum()),
         step=int(data.steps[first]),
         names=", ".join(names),
@@ -84,7 +84,7 @@ def describe_headroom(data: Headroom, say: Speech) -> tuple[str, str]:
     parts = []
     if np.isfinite(bits[lowest]):
         name, least = visible(data.names[lowest], 80), units.number(float(bits[lowest]), 3)
-        parts.append(say("The lowest is {bits} bits, at {name}.", bits=least, name=name))
+        parts.append(say("The lowest, in bits, is {bits} at {name}.", bits=least, name=name))
     if data.broken.any():
         name = visible(data.names[int(np.argmax(data.broken))], 80)
         parts.append(say("{name} gave values that are not finite.", name=name))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from forensics.analysis.causes import CAUSES
 from forensics.analysis.finding import Diagnosis, Evidence, Finding, LeadTime
+from forensics.analysis.message import counted
+from forensics.analysis.message import t as message
 from forensics.report import units
 from forensics.report.model import Cell, Column, FindingView, Link, RulesView, Table, Tone
 from forensics.report.speech import Speech, listed, more, visible
@@ -107,13 +109,14 @@ def lead(warning: LeadTime | None, t: Speech) -> str:
     """How early the first rule would have warned; nothing when none would have."""
     if warning is None or warning.steps_before < 1:
         return ""
-    return t(
+    said = {"time": units.duration(warning.seconds_before), "rule": visible(warning.rule), "step": warning.step}
+    one = message("The first sign was there 1 step ({time}) before the end: {rule} at step {step}.", **said)
+    many = message(
         "The first sign was there {steps} steps ({time}) before the end: {rule} at step {step}.",
         steps=warning.steps_before,
-        time=units.duration(warning.seconds_before),
-        rule=visible(warning.rule),
-        step=warning.step,
+        **said,
     )
+    return t(counted(warning.steps_before, one, many))
 
 
 def rules(diagnosis: Diagnosis, t: Speech) -> RulesView:

@@ -1,4 +1,4 @@
-"""The one door through which a sentence reaches a reader: translated, and with nothing in it that a screen could obey."""
+"""The one door through which a sentence reaches a reader: translated, and holding nothing that a screen would obey."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from forensics.analysis.evidence import Case, as_step, mapping, number_column, text_column, texts
 from forensics.analysis.finding import Diagnosis
-from forensics.analysis.message import Message
+from forensics.analysis.message import Message, counted
 from forensics.analysis.message import t as message
 from forensics.bundle import schema
 from forensics.report import units
@@ -55,7 +55,9 @@ def last_steps(case: Case, t: Speech) -> Table | None:
         for row, value in zip(cells, values[start:].tolist(), strict=True):
             row.append(_measured(name, value, nan_is_a_value(name, values)))
     at = np.flatnonzero(steps[start:] == (-1 if case.fatal_step is None else case.fatal_step))
-    caption = t("The last {count} of {total} recorded steps", count=len(cells), total=len(steps))
+    several = message("The last {count} of {total} recorded steps", count=len(cells), total=len(steps))
+    only = message("The only recorded step")
+    caption = t(counted(len(steps), only, several))
     return Table(caption, tuple(columns), tuple(tuple(row) for row in cells), marked=int(at[-1]) if len(at) else None)
 
 

@@ -44,7 +44,10 @@ def render_view(view: ReportView, t: Speech) -> str:
 def _facts(view: ReportView, t: Speech) -> list[tuple[str, str]]:
     verdict = view.verdict
     facts = [
-        (t("Cause"), t("{name}: {text}", name=verdict.cause, text=verdict.meaning) if verdict.meaning else verdict.cause),
+        (
+            t("Cause"),
+            t("{name}: {text}", name=verdict.cause, text=verdict.meaning) if verdict.meaning else verdict.cause,
+        ),
         (
             t("Confidence"),
             t(

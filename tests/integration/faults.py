@@ -117,6 +117,19 @@ class HalfGradient(Fault):
         return (h.astype(ms.float16) * 2.0).astype(ms.float32)
 
 
+class ThroughALoss(Fault):
+    """The fault before MindSpore's own cross-entropy, some of whose operators cannot be watched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.criterion = nn.CrossEntropyLoss()
+        self.label = Tensor([0, 1, 2], ms.int32)
+
+    def construct(self, x):  # type: ignore[no-untyped-def]
+        h = self.dense(x)
+        return self.criterion(ops.log(h - h), self.label)  # fault: ThroughALoss
+
+
 def line_of(name: str) -> int:
     """The line of this file that is marked as the fault."""
     with open(__file__, encoding="utf-8") as file:
@@ -137,5 +150,6 @@ ALL: dict[str, Any] = {
         AllMasked,
         Inside,
         Nested,
+        ThroughALoss,
     )
 }

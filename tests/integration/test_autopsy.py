@@ -35,6 +35,7 @@ OPERATORS = {
     "AllMasked": ("forward", "SubExt", "nan", ""),
     "Inside": ("forward", "Log", "inf", ""),
     "Nested": ("forward", "Log", "inf", "inner.1"),
+    "ThroughALoss": ("forward", "Log", "inf", ""),
 }
 
 

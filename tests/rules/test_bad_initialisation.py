@@ -32,6 +32,12 @@ def test_a_first_loss_far_above_guessing() -> None:
     assert "guessing among 4 classes costs 1.386" in str(finding.headline)
 
 
+def test_a_bad_start_that_was_overcome_is_a_note() -> None:
+    given: dict[str, Any] = {"weights": network(), "model": CLASSIFIER}
+    assert fired(RULE, bundle(loss=[9.5, *np.linspace(8, 0.5, 40)], **given)).severity == "info"
+    assert fired(RULE, bundle(loss=[9.5, *np.full(40, 9.0)], **given)).severity == "warning"
+
+
 def test_an_absurd_first_loss_explains_a_break() -> None:
     facts = autopsy("Exp", inputs=[np.array([100.0])], outputs=[np.array([math.inf])])
     given: dict[str, Any] = {"weights": network(), "model": CLASSIFIER, "trigger": "nan-loss", "autopsy": facts}

@@ -25,7 +25,7 @@ def test_nan_is_established_with_the_samples() -> None:
         RULE, bundle(trigger="nan-loss", batch={"x": statistics(x), **LABELS}, batch_facts={"bad_samples": {"x": [5]}})
     )
     assert (finding.cause, finding.status, finding.severity) == ("bad-input-batch", "established", "critical")
-    assert str(finding.headline) == "the batch itself is bad: column x holds 1 NaN, in samples 5"
+    assert str(finding.headline) == "the batch itself is bad: column x holds 1 NaN, in sample 5"
     assert finding.origin is not None
     assert (finding.origin.phase, finding.origin.parameter) == ("input", "x")
 
@@ -53,7 +53,7 @@ def test_a_sample_unlike_the_others() -> None:
     given: dict[str, Any] = {"batch": {"x": statistics(x)}, "batch_tensors": {"x": x}}
     finding = fired(RULE, bundle(trigger="inf-loss", **given))
     assert (finding.severity, finding.status) == ("critical", "supported")
-    assert "samples 7 of column x" in str(finding.headline)
+    assert "sample 7 of column x" in str(finding.headline)
     assert fired(RULE, bundle(trigger="manual", **given)).severity == "warning"
 
 

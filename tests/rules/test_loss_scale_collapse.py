@@ -24,7 +24,7 @@ def test_down_to_the_floor_with_every_update_skipped() -> None:
     given = scaled(HALVING, np.ones(17), trigger="loss-scale-collapse")
     finding = fired(RULE, given)
     assert (finding.severity, finding.status, finding.step) == ("critical", "established", 1)
-    assert "from 6.554e+04 to 1.0, 17 of the last 17 updates skipped" in str(finding.headline)
+    assert "from 65536 to 1, 17 of the last 17 updates skipped" in str(finding.headline)
     assert "whatever the scale is" in str(finding.explanation)
 
 

@@ -135,7 +135,7 @@ def test_rows_masked_out_entirely_are_named() -> None:
     scores = np.array([[0.5, -math.inf], [-math.inf, -math.inf]])
     finding = fired(RULE, broken("Sub", [scores, scores], masked_rows=1))
     assert (finding.cause, finding.status) == ("softmax-all-masked", "established")
-    assert "1 rows" in str(finding.headline)
+    assert "1 row with" in str(finding.headline)
 
 
 def test_row_sums_of_a_hand_written_softmax_are_no_ordinary_denominator() -> None:
@@ -294,6 +294,48 @@ def test_a_finite_loss_over_nan_is_told_as_such() -> None:
     assert "1.386, finite all the same" in str(finding.explanation)
     calm = fired(RULE, bundle(loss=[*CALM, math.nan], trigger="nan-loss", autopsy=facts))
     assert "finite all the same" not in str(calm.explanation)
+
+
+class TestOperatorsTable:
+    """The autopsy named no origin, but its table of operators shows one."""
+
+    def table(self, *rows: dict[str, Any], **more: Any) -> Any:
+        place = {
+            "file": "/home/user/train.py",
+            "line": 26,
+            "function": "construct",
+            "phase": "forward",
+            "dtype": "float32",
+        }
+        lines = [{"name": "MatMul", "in_min": -1.0, "in_max": 1.0, "out_min": -2.0, "out_max": 2.0, **place}]
+        lines += [{**place, "in_min": 0.0, "in_max": 1.0, **row} for row in rows]
+        return bundle(loss=[*CALM, math.nan], trigger="nan-loss", operators=lines, **more)
+
+    def test_the_first_row_that_broke_finite_inputs(self) -> None:
+        finding = fired(
+            RULE,
+            self.table({"name": "Log", "out_neg_inf": 1, "out_nan": 1}, {"name": "Mul", "in_bad": 2, "out_nan": 2}),
+        )
+        assert (finding.cause, finding.status) == ("log-of-nonpositive", "supported")
+        assert "output of Log in train.py:26 (input minimum 0.0)" in str(finding.headline)
+        backward = fired(RULE, self.table({"name": "SqrtGrad", "out_pos_inf": 1, "phase": "backward"}))
+        assert backward.cause == "singular-gradient"
+
+    def test_a_mask_and_an_exponential(self) -> None:
+        mask = {"name": "MaskedFill", "out_neg_inf": 4}
+        rows = [mask, {"name": "SubExt", "in_bad": 8, "out_nan": 4}, {"name": "Exp", "in_bad": 4, "out_nan": 4}]
+        finding = fired(RULE, self.table(*rows))
+        assert (finding.cause, finding.status) == ("softmax-all-masked", "supported")
+        other = fired(RULE, self.table(mask, {"name": "SubExt", "in_bad": 8, "out_nan": 4}))
+        assert other.cause == "invalid-operation"
+
+    def test_what_came_in_bad_is_no_operators_fault(self) -> None:
+        finding = fired(RULE, self.table({"name": "Log", "in_bad": 3, "out_nan": 3}))
+        assert finding.origin is not None
+        assert finding.origin.op is None
+
+    def test_nothing_broke(self) -> None:
+        assert "was not seen" in str(fired(RULE, self.table({"name": "Log"})).headline)
 
 
 class TestWithoutAutopsy:

@@ -28,7 +28,7 @@ def test_it_never_is_the_verdict() -> None:
 
 
 def test_errors_of_its_own_and_their_cost() -> None:
-    assert "2 errors of its own" in str(fired(RULE, bundle(recorder={"failures": [{}, {}]})).headline)
+    assert "errors of its own: 2" in str(fired(RULE, bundle(recorder={"failures": [{}, {}]})).headline)
     assert "1.5 % of the steps' time" in str(fired(RULE, bundle(recorder={"overhead": {"share": 0.015}})).headline)
 
 

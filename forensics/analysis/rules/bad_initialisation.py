@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
+
+import numpy as np
 
 from forensics.analysis.evidence import Case, Row, mappings, rows
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet, Status
@@ -87,7 +90,10 @@ def _by_first_loss(case: Case, kernels: list[Row], limit: Limit) -> Finding | No
     evidence = Evidence("/scalars/loss", int(case.steps[0]), loss, limit.warning * guess, t("loss before any update"))
     # A first loss that is merely high is no explanation of a break that was seen elsewhere.
     grave = case.numerical and ratio >= 10 * limit.warning
-    return _finding(case, None, what, score(ratio, limit), "supported", grave, evidence)
+    # Training that came down to what guessing costs has got over its start.
+    overcome = case.asked_for and bool(np.nanmedian(case.loss[-16:]) <= limit.warning * guess)
+    found = _finding(case, None, what, score(ratio, limit), "supported", grave, evidence)
+    return replace(found, severity="info", score=min(74.0, found.score)) if overcome else found
 
 
 def _too_wide(case: Case, kernels: list[Row], limit: Limit) -> Finding | None:

@@ -16,7 +16,7 @@ from forensics.analysis.batch_columns import (
 )
 from forensics.analysis.evidence import Case, Row, mapping
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet, Severity, Status
-from forensics.analysis.message import Message, figure, t
+from forensics.analysis.message import Message, counted, figure, t
 from forensics.analysis.rule import Limit, Rule, score
 
 _REMEDY = (
@@ -26,7 +26,7 @@ _REMEDY = (
     ),
     t("Filter them out in the pipeline: dataset.filter(lambda x: np.isfinite(x).all(), ['x']), and repair the source."),
     t("Standardise the inputs; a statistic over a constant or empty sample gives 0 / 0."),
-    t("To confirm, replay the step without these samples: the loss stays finite."),
+    t("To confirm, run the step again without these samples: the loss stays finite."),
 )
 
 
@@ -57,11 +57,11 @@ class BadInputBatch(Rule):
         wrong = not case.asked_for and case.trigger_kind not in ("exception", "hang", "signal", "killed")
         ratio, name, samples = extreme_samples(case)
         if ratio >= limits["ratio"].warning:
-            detail = t(
-                "samples {samples} of column {name} are {ratio} times larger than the others",
-                samples=_listed(samples),
-                name=name,
-                ratio=figure(ratio),
+            where = {"samples": _listed(samples), "name": name, "ratio": figure(ratio)}
+            detail = counted(
+                len(samples),
+                t("sample {samples} of column {name} is {ratio} times larger than the others", **where),
+                t("samples {samples} of column {name} are {ratio} times larger than the others", **where),
             )
             grave: Severity = "critical" if wrong else "warning"
             return _finding(
@@ -127,12 +127,11 @@ def _nonfinite(case: Case, columns: Sequence[Row]) -> Finding:
     count, kind = bad_count(row), " / ".join(kinds)
     detail = t("column {name} holds {count} {kind}", name=_name(row), count=count, kind=kind)
     if samples:
-        detail = t(
-            "column {name} holds {count} {kind}, in samples {samples}",
-            name=_name(row),
-            count=count,
-            kind=kind,
-            samples=_listed(samples),
+        where = {"name": _name(row), "count": count, "kind": kind, "samples": _listed(samples)}
+        detail = counted(
+            len(samples),
+            t("column {name} holds {count} {kind}, in sample {samples}", **where),
+            t("column {name} holds {count} {kind}, in samples {samples}", **where),
         )
     evidence = Evidence(
         "/batch/statistics/nan", case.fatal_step, count, 0, t("elements of {name} that are not finite", name=_name(row))

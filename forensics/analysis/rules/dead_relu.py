@@ -12,7 +12,7 @@ from forensics.analysis.evidence import Case, mappings
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet
 from forensics.analysis.instability import RATE_LIMITS, rate_scale
 from forensics.analysis.layers import layer_gradients
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import counted, figure, t
 from forensics.analysis.rule import Limit, Rule, score
 from forensics.analysis.without_autopsy import layer_of
 
@@ -57,6 +57,7 @@ class DeadRelu(Rule):
         )
         step, name = int(layers.steps[begins[at]]), layers.names[at]
         count = int(np.sum(runs >= limits["steps"].warning))
+        died = {"step": step, "name": name, "steps": int(runs[at])}
         return Finding(
             cause="dead-relu",
             severity="warning",
@@ -67,12 +68,14 @@ class DeadRelu(Rule):
             step=step,
             phase="backward",
             origin=Origin("backward", step, layer_of(name) or None, None, name),
-            headline=t(
-                "{count} layers died at step {step}: {name} got a gradient of exactly zero for {steps} steps",
-                count=count,
-                step=step,
-                name=name,
-                steps=int(runs[at]),
+            headline=counted(
+                count,
+                t("1 layer died at step {step}: {name} got a gradient of exactly zero for {steps} steps", **died),
+                t(
+                    "{count} layers died at step {step}: {name} got a gradient of exactly zero for {steps} steps",
+                    count=count,
+                    **died,
+                ),
             ),
             summary=t("{name} stopped getting a gradient while later layers still did.", name=name),
             explanation=t(

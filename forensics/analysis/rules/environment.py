@@ -23,7 +23,7 @@ class Environment(Rule):
         mixed precision on a CPU only costs. These are remarks: none of them is the verdict while anything better
         explains the failure.
     What to do:
-        Bring the named pair in line, then compare with a good run: msforensics diff GOOD BAD.
+        Bring the named pair in line, then compare the report's environment with that of a good run.
     """
 
     inputs = ("environment",)
@@ -43,11 +43,11 @@ class Environment(Rule):
             role="initiating",
             status="supported",
             headline=t("remark on the environment: {what}", what=remarks[0]),
-            summary=t("{count} remarks on the environment.", count=len(remarks)),
+            summary=t("Remarks on the environment: {count}.", count=len(remarks)),
             explanation=remarks[0],
             remedy=(
                 t("Bring the named pair in line, as the release notes of MindSpore say."),
-                t("Compare with the environment of a good run: msforensics diff GOOD BAD."),
+                t("Compare with the environment of a good run: the report of its bundle lists it."),
             ),
             evidence=tuple(
                 Evidence("/environment/json", None, str(remark)[:300], None, t("remark")) for remark in remarks

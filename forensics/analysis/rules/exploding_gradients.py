@@ -20,6 +20,9 @@ CAUSE = "exploding-gradients"
 RECENT = 20
 CALM = 100
 HARMLESS = 3
+UPDATES = 5
+# What one update makes up of weights that it dwarfed.
+DWARFED = 0.9
 # In powers of ten, for the score.
 SQUARES = Limit(8, 15, "decade", "as the limit of the size")
 
@@ -109,23 +112,27 @@ def _outburst(case: Case) -> tuple[float, int]:
 
 
 def _update(case: Case) -> tuple[float, int]:
-    """The newest update over the weights, where an update is rate × gradient; 0 where that is not known."""
-    known = np.flatnonzero(np.isfinite(case.grad_norm) & np.isfinite(case.series("learning_rate")))
+    """The largest of the newest updates over the weights, where an update is rate × gradient; 0 where not known.
+
+    The weights are those of the end. An earlier update that dwarfed them is nearly all that they consist of since.
+    """
+    rates = np.abs(case.series("learning_rate"))
+    known = np.flatnonzero(np.isfinite(case.grad_norm) & np.isfinite(rates))[-UPDATES:]
     weights = total_weight_norm(case)
-    if (
-        not len(known)
-        or math.isnan(weights)
-        or not case.optimizer
-        or is_adaptive(case.optimizer)
-        or "lars" in case.optimizer.lower()
-    ):
+    optimizer = case.optimizer.lower()
+    if not len(known) or math.isnan(weights) or not optimizer or is_adaptive(optimizer) or "lars" in optimizer:
         return 0.0, 0
-    at = int(known[-1])
     limit, scale = rate_scale(case, RATE_LIMITS)
-    rate = abs(float(case.series("learning_rate")[at]))
-    if rate * scale >= limit.warning:
+    if np.any(rates[known] * scale >= limit.warning):
         return 0.0, 0  # with such a rate, the rate is to blame
-    return float(rate * case.grad_norm[at] / weights), at
+    updates = rates[known] * case.grad_norm[known] / weights
+    updates[:-1] /= DWARFED
+    newest = case.numerical and known[-1] == len(rates) - 1
+    if not newest:
+        # The newest finite gradient was applied as well before the value that was not finite appeared.
+        updates[-1] /= DWARFED
+    at = int(np.argmax(updates))
+    return float(updates[at]), int(known[at])
 
 
 def _peak(case: Case) -> tuple[float, int]:

@@ -22,7 +22,7 @@ class Healthy(Rule):
     Why:
         A statement about a run needs something to stand on: fewer than 20 steps, or no loss among them, say nothing.
     What to do:
-        Nothing. Keep the bundle as the good one to compare a later failure with: `msforensics diff GOOD BAD`.
+        Nothing. Keep the bundle as the good one to compare a later failure with.
     """
 
     inputs = ("steps", "loss")

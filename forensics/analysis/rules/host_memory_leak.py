@@ -88,10 +88,7 @@ class HostMemoryLeak(Rule):
                 ),
                 t("Look at what callbacks and the data set append to or cache, and at figures that are never closed."),
                 t("To find it, take two tracemalloc snapshots some hundred steps apart and compare them."),
-                t(
-                    "To confirm, watch the memory over a few hundred steps with msforensics watch: it should stay "
-                    "level."
-                ),
+                t("To confirm, watch the process's resident memory over a few hundred steps: it should stay level."),
             ),
             evidence=(
                 Evidence(

@@ -70,21 +70,21 @@ class LossScaleCollapse(Rule):
             phase="optimizer",
             headline=t(
                 "loss scaling gave up: from {highest} to {last}, {count} of the last {steps} updates skipped",
-                highest=figure(highest),
-                last=figure(last),
+                highest=_scale(highest),
+                last=_scale(last),
                 count=count,
                 steps=len(skipped[-RECENT:]),
             ),
             summary=t(
                 "The loss scale is {last}, and {share} % of the recorded updates were applied.",
-                last=figure(last),
+                last=_scale(last),
                 share=figure(100 * share),
             ),
             explanation=t(
                 "Gradients overflowed at every scale from {highest} down to {last}: lowering it does not "
                 "help, for they are not finite whatever the scale is.",
-                highest=figure(highest),
-                last=figure(last),
+                highest=_scale(highest),
+                last=_scale(last),
             )
             if every and highest >= 256 * last
             else t("More updates are skipped than the search for a fitting scale explains."),
@@ -129,6 +129,11 @@ def overflows(case: Case) -> Series:
     halved = np.full(len(scale), np.nan)
     halved[1:] = np.where(np.isfinite(scale[1:]) & np.isfinite(scale[:-1]), scale[1:] < scale[:-1], np.nan)
     return halved
+
+
+def _scale(value: float) -> str:
+    """A scale is a power of two, and is known by its digits: 65536."""
+    return f"{value:.6g}"
 
 
 def _begin(case: Case, skipped: Series) -> int:

@@ -199,7 +199,7 @@ def _finding(case: Case, cause: str, detail: Message, sure: bool | int, evidence
             "Look for ops.stop_gradient, requires_grad=False, or a conversion to NumPy between the weights and the "
             "loss."
         ),
-        t("To confirm, compare a weight's checksum before and after ten steps: msforensics diff A B on two bundles."),
+        t("To confirm, keep a copy of one weight (parameter.asnumpy().copy()) and compare it after ten steps."),
     )
     return Finding(
         cause=cause,

@@ -41,7 +41,7 @@ class NonFiniteOrigin(Rule):
         float32 gives a finite result from the same inputs). Sums and products past the range of float32 are symptoms
         of growth: then the history of loss, gradients and learning rate names the cause.
     What to do:
-        Change the named line as the finding says; to confirm, re-run the step with `msforensics replay`.
+        Change the named line as the finding says; to confirm, run the step again on the batch of the bundle.
     """
 
     inputs = ("trigger",)

@@ -48,7 +48,7 @@ class OptimizerState(Rule):
             name = _name(row)
             if _bad(row) and healthy and len(case.weights):
                 what = t(
-                    "{name} holds {count} values that are not finite, and the weights hold none",
+                    "{name} holds values that are not finite ({count}), and the weights hold none",
                     name=name,
                     count=_bad(row),
                 )

@@ -11,7 +11,7 @@ import numpy as np
 from forensics.analysis.evidence import Case, Series, as_step, number_column, text_column
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Phase, Quiet, Source
 from forensics.analysis.fingerprint import base_name
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import counted, figure, t
 from forensics.analysis.operators import family
 from forensics.analysis.origin import SIXTEEN_BITS
 from forensics.analysis.remedies import REMEDIES
@@ -58,6 +58,7 @@ class OverflowHeadroom(Rule):
         phase: Phase = "backward" if text_column(table, "phase")[at] == "backward" else "forward"
         peak = max(abs(low), abs(high))
         place = f"{base_name(file)}:{line}" if file else layer or "?"
+        reached = {"op": name, "place": place, "peak": figure(peak), "kind": kind}
         return Finding(
             cause="fp16-overflow",
             severity="critical" if grave else "warning" if least <= limits["bits"].warning else "info",
@@ -68,15 +69,12 @@ class OverflowHeadroom(Rule):
             step=case.fatal_step,
             phase=phase,
             origin=Origin(phase=phase, step=case.fatal_step, layer=layer or None, op=name, source=source),
-            headline=t(
-                "{op} in {place} reached {peak}, {bits} bits below the end of {kind}",
-                op=name,
-                place=place,
-                peak=figure(peak),
-                bits=figure(least),
-                kind=kind,
+            headline=counted(
+                least,
+                t("{op} in {place} reached {peak}, 1 bit below the end of {kind}", **reached),
+                t("{op} in {place} reached {peak}, {bits} bits below the end of {kind}", bits=least, **reached),
             ),
-            summary=t("{op} left {bits} bits of headroom in {kind}.", op=name, bits=figure(least), kind=kind),
+            summary=t("Bits of headroom that {op} left in {kind}: {bits}.", op=name, bits=least, kind=kind),
             explanation=t(
                 "Its output reached {peak}; {kind} ends at {limit}.",
                 peak=figure(peak),

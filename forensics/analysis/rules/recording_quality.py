@@ -43,7 +43,7 @@ class RecordingQuality(Rule):
         facts = bundle.facts("recorder")
         failures = facts.get("failures")
         if isinstance(failures, list) and failures:
-            notes.append((t("the recorder met {count} errors of its own", count=len(failures)), 60.0))
+            notes.append((t("the recorder met errors of its own: {count}", count=len(failures)), 60.0))
         share = as_float(mapping(facts.get("overhead")).get("share"))
         if share >= limits["overhead"].info:
             notes.append(
@@ -72,7 +72,7 @@ class RecordingQuality(Rule):
             headline=t("the recording has gaps: {what}", what=worst[0]),
             summary=t("About the recording: {what}.", what=worst[0]),
             explanation=t(
-                "{count} remarks on the recording; the history begins at step {first}.",
+                "Remarks on the recording: {count}; the history begins at step {first}.",
                 count=len(notes),
                 first=dropped or (int(case.steps[0]) if len(case.steps) else 0),
             ),

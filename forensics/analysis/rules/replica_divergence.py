@@ -82,7 +82,7 @@ class ReplicaDivergence(Rule):
                     "writes it (running statistics of nn.BatchNorm differ by nature: use nn.SyncBatchNorm)."
                 ),
                 t("If it happens in the middle of a run on one rank only, have that rank's memory tested."),
-                t("To confirm, compare two ranks: msforensics diff A B."),
+                t("To confirm, compare the figures of that parameter in the reports of two ranks."),
             ),
             evidence=(
                 Evidence(

@@ -81,8 +81,8 @@ class WeightCorruption(Rule):
             ),
             remedy=(
                 t(
-                    "Replay the step elsewhere: msforensics replay BUNDLE. If it does not happen again, the machine is "
-                    "at fault."
+                    "Train the same steps again on another machine, from the checkpoint before. If it does not happen "
+                    "again, the machine is at fault."
                 ),
                 t(
                     "Have the device's and the host's memory tested (npu-smi info -t ecc, memtester), and look for ECC "

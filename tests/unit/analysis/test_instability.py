@@ -88,6 +88,16 @@ def test_a_rate_between_the_limits_is_decided_by_what_went_first() -> None:
     assert first.blame == "exploding-gradients"
 
 
+def test_gradients_lead_only_when_they_are_large_under_a_level_loss() -> None:
+    # Mean squared error past stability, as it really ran: the gradient leaves its level a few steps before the loss.
+    rising = [9.0, 9.5, 60.0, 20.0, 40.0, 90.0, 600.0, 8e3, 2e5]
+    norms = [5.0, 12.0, 40.0, 25.0, 40.0, 60.0, 200.0, 900.0, 4e3]
+    found = assess(Case(bundle(loss=rising, grad_norm=norms, learning_rate=2.5)))
+    assert found is not None
+    assert not found.gradients_first
+    assert found.blame == "learning-rate-too-high"
+
+
 def test_gradients_alone_need_a_hundredfold() -> None:
     norms = np.concatenate([np.ones(200), np.full(5, 50.0)])
     assert assess(Case(bundle(loss=np.ones(205), grad_norm=norms))) is None

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,7 @@ def test_who_only_asks_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.Monk
     FolderLock().acquire(tmp_path, "")
     asker = os.open(tmp_path / lockfile.NAME, os.O_RDONLY)
     fcntl.flock(asker, fcntl.LOCK_SH)
-    monkeypatch.setattr(lockfile.time, "sleep", lambda _: os.close(asker))  # it is done before the second try
+    monkeypatch.setattr(time, "sleep", lambda _: os.close(asker))  # it is done before the second try
     assert FolderLock().acquire(tmp_path, "run-1") == "held"
 
 

@@ -137,7 +137,7 @@ def test_a_heat_map_of_finite_norms_says_so() -> None:
 def test_headroom_names_the_break_and_the_lowest() -> None:
     root = ElementTree.fromstring(draw_headroom("p", True))
     assert root.findtext(f"{SVG}desc") == (
-        "The lowest is 0.103 bits, at ReduceSum. Log gave values that are not finite."
+        "The lowest, in bits, is 0.103 at ReduceSum. Log gave values that are not finite."
     )
     assert "× Log" in text_of(draw_headroom("p", True))
 

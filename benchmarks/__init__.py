@@ -1,0 +1,1 @@
+"""What the recorder costs, as ratios of interleaved runs. See `overhead.py`."""

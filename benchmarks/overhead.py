@@ -1,0 +1,211 @@
+"""What the recorder costs: ratios of whole steps, and host time in its hooks.
+
+    python -m benchmarks.overhead                       the full table, written into docs/overhead.md
+    python -m benchmarks.overhead --quick               under three minutes, printed only
+    python -m benchmarks.overhead --workloads mlp --modes graph --variants raise record --rounds 40
+
+Every variant trains in a process of its own, for real, under Model.train. Only one of them runs at a time: they take
+turns of a few steps each, the run without a callback before each of the others, so that whatever else the machine does
+hits all alike. A ratio is a median over turns of (median step of the variant) / (mean of the medians of the turns
+without a callback before and after it).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import lane
+
+PLAIN = "none"
+OURS = ("raise", "record", "scalars")
+PEERS = ("LossMonitor(1)", "ModelCheckpoint(100)", "SummaryCollector(1)", "naive monitor")
+ROUNDS = {"mlp": 60, "encoder": 12, "resnet18": 12}
+BURSTS = {"mlp": 20, "encoder": 3, "resnet18": 3}
+# Thinning sets in when it pays; what is quoted is what a run settles at.
+WARM = {"mlp": 3000, "encoder": 4, "resnet18": 4}
+PAGE = Path(__file__).parent.parent / "docs" / "overhead.md"
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+
+
+@dataclass
+class Lane:
+    """A variant's process, and what came back from it: per turn the steps' (wall, CPU, hooks) in ns."""
+
+    variant: str
+    process: Any
+    pipe: Any
+    turns: list[Any] = field(default_factory=list)
+    first_seconds: float = 0.0
+    account: dict[str, Any] = field(default_factory=dict)
+
+    def steps(self, count: int) -> Any:
+        """Make so many steps; (count, 3) ns."""
+        self.pipe.send(count)
+        answer = self.pipe.recv()
+        if isinstance(answer, str):
+            raise RuntimeError(f"{self.variant}: {answer}")
+        return np.array(answer, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table. Ratios are of whole steps to the run without a callback."""
+
+    workload: str
+    mode: str
+    variant: str
+    ratio: float
+    low: float
+    high: float
+    quick_step: float
+    cpu: float
+    hook_us: float
+    hook_p10_us: float
+    step_ms: float
+    account: dict[str, Any]
+
+
+def measure(workload: str, mode: str, variants: Sequence[str], rounds: int, warm: int) -> list[Row]:
+    """All variants of one workload in one mode, against each other."""
+    context = multiprocessing.get_context("spawn")
+    lanes = [_start(context, workload, mode, variant) for variant in (PLAIN, *variants)]
+    try:
+        for item in lanes:
+            began = time.perf_counter()
+            item.steps(1)
+            item.first_seconds = time.perf_counter() - began
+            left = warm
+            while left > 0:
+                item.steps(min(left, 500))
+                left -= 500
+        plain, others = lanes[0], lanes[1:]
+        burst = BURSTS[workload]
+        for turn in range(rounds):
+            shift = turn % max(1, len(others))
+            plain.turns.append(_turn(plain, burst))
+            for item in others[shift:] + others[:shift]:
+                item.turns.append((_turn(item, burst), len(plain.turns) - 1))
+                plain.turns.append(_turn(plain, burst))
+        for item in lanes:
+            item.pipe.send(None)
+            item.account = item.pipe.recv()
+    finally:
+        for item in lanes:
+            item.process.join(20)
+            item.process.kill()
+    return [_row(workload, mode, plain, item) for item in others]
+
+
+def _start(context: Any, workload: str, mode: str, variant: str) -> Lane:
+    here, there = context.Pipe()
+    process = context.Process(target=lane.run, args=(there, workload, mode, variant), daemon=True)
+    process.start()
+    there.close()
+    return Lane(variant, process, here)
+
+
+def _turn(item: Lane, burst: int) -> Any:
+    # The first step after a pause finds cold caches: it does not count.
+    return item.steps(burst + 1)[1:]
+
+
+def _row(workload: str, mode: str, plain: Lane, item: Lane) -> Row:
+    ratios, cpus = [], []
+    for steps, at in item.turns:
+        before, after = np.median(plain.turns[at], axis=0), np.median(plain.turns[at + 1], axis=0)
+        ours = np.median(steps, axis=0)
+        ratios.append(2 * ours[0] / (before[0] + after[0]))
+        cpus.append(2 * ours[1] / (before[1] + after[1]))
+    all_plain = np.concatenate(plain.turns)
+    ours = np.concatenate([steps for steps, _ in item.turns])
+    low, middle, high = np.percentile(ratios, (25, 50, 75))
+    return Row(
+        workload,
+        mode,
+        item.variant,
+        float(middle),
+        float(low),
+        float(high),
+        float(np.percentile(ours[:, 0], 10) / np.percentile(all_plain[:, 0], 10)),
+        float(np.median(cpus)),
+        float(np.median(ours[:, 2]) / 1e3),
+        float(np.percentile(ours[:, 2], 10) / 1e3),
+        float(np.percentile(all_plain[:, 0], 10) / 1e6),
+        item.account,
+    )
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as Markdown."""
+    lines = [
+        "| workload | mode | with | step (median of turns) | quartiles | p10 of steps | CPU time | host µs a step, "
+        "median (p10) |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        lines.append(
+            f"| {row.workload} | {row.mode} | {row.variant} | × {row.ratio:.3f} | {row.low:.3f} to {row.high:.3f} | "
+            f"× {row.quick_step:.3f} | × {row.cpu:.3f} | {row.hook_us:.0f} ({row.hook_p10_us:.0f}) |"
+        )
+    return "\n".join(lines)
+
+
+def machine() -> str:
+    """The machine, without names or paths."""
+    import mindspore
+
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    return (
+        f"{os.cpu_count()} cores ({platform.machine()}), Linux, Python {platform.python_version()}, MindSpore "
+        f"{mindspore.__version__}, NumPy {np.__version__}; load while measuring (1, 5, 15 minutes): {load}."
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--quick", action="store_true", help="fewer variants and rounds; under three minutes")
+    parser.add_argument("--workloads", nargs="+", default=list(ROUNDS), choices=list(ROUNDS))
+    parser.add_argument("--modes", nargs="+", default=["graph", "pynative"], choices=["graph", "pynative"])
+    parser.add_argument("--variants", nargs="+", default=[*OURS, *PEERS], choices=["again", "skip", *OURS, *PEERS])
+    parser.add_argument("--rounds", type=int, help="turns of each variant")
+    parser.add_argument("--warm", type=int, help="steps before the first that counts")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/overhead.md")
+    parser.add_argument("--json", type=Path, help="write the rows there as well")
+    chosen = parser.parse_args(arguments)
+    if chosen.quick:
+        chosen.workloads, chosen.variants = ["mlp"], ["raise", "record", "LossMonitor(1)"]
+    rows: list[Row] = []
+    for workload in chosen.workloads:
+        for mode in chosen.modes:
+            rounds = chosen.rounds or (20 if chosen.quick else ROUNDS[workload])
+            warm = chosen.warm if chosen.warm is not None else WARM[workload]
+            rows += measure(workload, mode, chosen.variants, rounds, warm)
+            print(table(rows[-len(chosen.variants) :]), flush=True)
+            for row in rows[-len(chosen.variants) :]:
+                print(f"  {row.variant}: step {row.step_ms:.2f} ms, {row.account}", flush=True)
+    print(machine())
+    if chosen.json:
+        chosen.json.write_text(json.dumps([vars(row) for row in rows], indent=1))
+    if chosen.write:
+        text = PAGE.read_text(encoding="utf-8")
+        head, rest = text.split(BEGIN, 1)
+        tail = rest.split(END, 1)[1]
+        PAGE.write_text(f"{head}{BEGIN}\n\n{table(rows)}\n\n{machine()}\n\n{END}{tail}", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,260 @@
+"""A process that has everything imported, and forks a victim whenever it is told to: python -m tests.crash.nursery.
+
+It reads a line of JSON, {"how": name, "folder": path, options …}, forks, and says {"died": status} when the victim has
+ended. The victim says what it does in lines of its own on the same pipe, and reads lines where it waits to be told.
+Forking saves each victim the seconds that importing takes; what it does then, with MindSpore or without, is the real
+thing. See `nursing` for the other end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import logging
+import math
+import os
+import resource
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from forensics.bundle import schema
+from forensics.recorder.ring import Ring
+
+CAPACITY = 64
+_commands = open(0, "rb", buffering=0)  # noqa: SIM115 - both sides of the fork read it byte by byte
+
+
+def say(text: str) -> None:
+    """A line that a kill cannot cut in two."""
+    os.write(1, f"{text}\n".encode())
+
+
+def wait_to_be_told() -> None:
+    """Say so, and wait for a line; or for the end."""
+    say("here")
+    _commands.readline()
+
+
+# -- victims ---------------------------------------------------------------------------------------------------------
+
+
+def rings(folder: Path) -> None:
+    """Append to a ring, and say which step was finished, for ever."""
+    facts = {"run": "job", "rank": 0, "world_size": 1, "pid": os.getpid(), "started": 0.0}
+    folder.mkdir(parents=True)
+    ring = Ring(folder / "job.ring", CAPACITY, facts)
+    for step in itertools.count(1):
+        ring.state("computing", step)
+        ring.append(tuple(float(step) for _ in schema.SCALARS))
+        say(f"step {step}")
+
+
+def flights(folder: Path) -> None:
+    """Everything that the recorder does at a step, but without a training, for ever; a bundle by request at step 3."""
+    from forensics.recorder.flight import Flight
+    from forensics.recorder.options import Options
+    from forensics.recorder.outputs import Outputs
+    from forensics.recorder.reading import Trip
+    from forensics.recorder.response import Response
+    from forensics.recorder.workload import Workload
+    from tests import training
+
+    options = Options(folder, CAPACITY, "record", "off", "off", "auto", 2**20, 3, None, {}, ())
+    flight = Flight(options)
+    response = Response(flight, lambda: ())
+    flight.begin(Workload(training.Perceptron()), None, {})
+    for step in itertools.count(1):
+        flight.step_begin(step, 1)
+        flight.step_end(step, 1, Outputs(1.0 / step, True, math.nan, math.nan), {"own": float(step)})
+        say(f"step {step}")
+        if step == 3:
+            response.write(Trip("manual", "the early one"), held_back=False)
+            say("bundle")
+
+
+def trainings(
+    folder: Path,
+    batches: int = 12,
+    bad: int = 0,
+    dumps: tuple[int, ...] = (),
+    stop_at: int = 0,
+    spin_at: int = 0,
+    epochs: int = 1,
+    limit: int | None = None,
+    sizes: bool = False,
+    break_sidecar: bool = False,
+    **options: Any,
+) -> None:
+    """A real training: says each step that is finished, and at the end what the weights are.
+
+    Args:
+        bad: number of the batch that holds a NaN; 0 for none.
+        dumps: steps at whose end a bundle is asked for.
+        stop_at: step at whose end to wait to be told.
+        spin_at: step after which nothing more happens.
+        limit: bytes that a file may have (writes past it fail as on a full disk).
+        sizes: say how large the file of each stage is.
+        break_sidecar: have the write of the sidecar alone fail.
+        **options: of the recorder.
+    """
+    import mindspore as ms
+    from mindspore.train import Callback
+
+    from forensics import FlightRecorder, TrainingTripped
+    from tests import training
+
+    class Says(Callback):  # type: ignore[misc]
+        def on_train_step_end(self, run_context: Any) -> None:
+            step = run_context.original_args().cur_step_num
+            say(f"step {step}")
+            if step in dumps:
+                say(f"dumped {recorder.dump(f'at step {step}')}")
+            if step == stop_at:
+                wait_to_be_told()
+            while step == spin_at:
+                time.sleep(0.01)
+
+    if sizes:
+        _tell_sizes()
+    if break_sidecar:
+        _allow_no_sidecar()
+    if limit is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    _tell_log()
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    recorder = FlightRecorder(folder, capacity=CAPACITY, **options)
+    trained = training.model()
+    data = training.dataset(batches, (bad,) if bad else ())
+    with suppress(TrainingTripped):
+        trained.train(epochs, data, callbacks=[recorder, Says()], dataset_sink_mode=False)
+    digest = hashlib.sha256(b"".join(w.tobytes() for w in training.weights_of(training.network_of(trained)).values()))
+    say(f"weights {digest.hexdigest()}")
+
+
+def dumps(folder: Path, stage: int = -1, event: int = 0) -> None:
+    """A training whose third batch holds a NaN: it stops at the event-th call inside of a stage of the bundle.
+
+    With stage −1 it stops nowhere, and says how many calls each stage took.
+    """
+    from forensics.bundle.writer import BundleWriter
+    from forensics.recorder.dump import Dump
+
+    counts = [0]
+    whole, stages = Dump.write, BundleWriter.write
+
+    def count(frame: Any, kind: str, argument: Any) -> None:
+        if kind in ("call", "c_call"):
+            counts[-1] += 1
+            if (len(counts) - 1, counts[-1]) == (stage, event):
+                sys.setprofile(None)
+                wait_to_be_told()
+
+    def counted(self: Dump) -> Path | None:
+        sys.setprofile(count)
+        try:
+            return whole(self)
+        finally:
+            sys.setprofile(None)
+
+    def staged(self: BundleWriter, content: Any) -> Path:
+        try:
+            return stages(self, content)
+        finally:
+            counts.append(0)
+
+    Dump.write, BundleWriter.write = counted, staged  # type: ignore[method-assign]
+    trainings(folder, batches=6, bad=3)
+    say(f"calls {json.dumps(counts)}")
+
+
+def hangs(folder: Path) -> None:
+    """A training that makes no more steps after the fifth; its watchdog waits to be told while it writes its bundle."""
+    from forensics.recorder import evidence
+
+    scalars = evidence.scalars
+
+    def slow(*arguments: Any) -> Any:
+        evidence.scalars = scalars
+        wait_to_be_told()
+        return scalars(*arguments)
+
+    evidence.scalars = slow
+    trainings(folder, spin_at=5, hang_after=0.3)
+
+
+def _tell_log() -> None:
+    handler = logging.Handler()
+    handler.emit = lambda record: say(f"log {' '.join(record.getMessage().split())}")  # type: ignore[method-assign]
+    logging.getLogger("forensics").addHandler(handler)
+
+
+def _tell_sizes() -> None:
+    from forensics.bundle.writer import BundleWriter
+
+    whole = BundleWriter.write
+
+    def told(self: BundleWriter, content: Any) -> Path:
+        path = whole(self, content)
+        stage = "weights" if "weights" in content else "statistics" if "statistics" in content else "evidence"
+        say(f"size {stage} {path.stat().st_size}")
+        return path
+
+    BundleWriter.write = told  # type: ignore[method-assign]
+
+
+def _allow_no_sidecar() -> None:
+    from forensics.recorder.run_files import RunFiles
+
+    whole = RunFiles.write_sidecar
+
+    def limited(self: RunFiles, facts: Any) -> None:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        try:
+            whole(self, facts)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    RunFiles.write_sidecar = limited  # type: ignore[method-assign]
+
+
+VICTIMS: dict[str, Callable[..., None]] = {
+    "rings": rings,
+    "flights": flights,
+    "trainings": trainings,
+    "dumps": dumps,
+    "hangs": hangs,
+}
+
+
+def main() -> None:
+    """Fork victims until there are no more orders."""
+    if sys.argv[1:] == ["mindspore"]:
+        from forensics import FlightRecorder
+        from tests import training
+
+        assert FlightRecorder, training
+    say("ready")
+    while line := _commands.readline():
+        order = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            say(f"pid {os.getpid()}")
+            try:
+                VICTIMS[order.pop("how")](Path(order.pop("folder")), **order)
+            except BaseException:
+                say(f"raised {' '.join(traceback.format_exc().split())}")
+            # Not the nursery's own end: what the recorder does when an interpreter ends is done here.
+            sys.exit(0)
+        _, status = os.waitpid(child, 0)
+        say(f"died {os.waitstatus_to_exitcode(status)}")
+
+
+if __name__ == "__main__":
+    main()
