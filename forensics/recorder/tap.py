@@ -247,7 +247,10 @@ def ring_rows(count: int, capacity: int, max_bytes: int) -> int:
 def watch_optimizer(optimizer: Any, *, hold: bool, capacity: int, max_bytes: int) -> tuple[Hold, Installed]:
     """An optimizer to be called in the place of this one, for a hand-written loop."""
     if isinstance(optimizer, Hold):
-        return optimizer, Installed(optimizer.probe, optimizer.parameters, _BEFORE, optimizer.holds).resume()
+        if optimizer.holds == hold:
+            return optimizer, Installed(optimizer.probe, optimizer.parameters, _BEFORE, hold).resume()
+        # Another recorder with another answer to trips: whether it holds back is compiled in, so it takes a new one.
+        optimizer = optimizer.optimizer
     weights = list(optimizer.parameters)
     held = Hold(optimizer, GradientProbe(len(weights), ring_rows(len(weights), capacity, max_bytes)), hold)
     return held, Installed(held.probe, weights, _BEFORE, hold)

@@ -109,6 +109,17 @@ def test_what_was_held_back_is_held_back_no_more_when_nobody_watches(mode: str, 
     assert any(np.isnan(w).any() for w in training.weights_of(training.network_of(trained)).values())
 
 
+def test_another_recorder_with_another_answer(mode: str, scratch: Path) -> None:
+    trained = training.model()
+    first = FlightRecorder(scratch / "a", on_trip="record")
+    trained.train(1, training.dataset(3), callbacks=[first], dataset_sink_mode=False)
+    second = FlightRecorder(scratch / "b", on_trip="raise")
+    with pytest.raises(TrainingTripped):
+        trained.train(1, training.dataset(3, (2,)), callbacks=[second], dataset_sink_mode=False)
+    assert all(np.isfinite(w).all() for w in training.weights_of(training.network_of(trained)).values())
+    assert type(trained.train_network.optimizer.optimizer).__name__ == "Adam"
+
+
 def test_the_optimizer_still_looks_like_one(mode: str, scratch: Path) -> None:
     trained = training.model()
     trained.train(1, training.dataset(2), callbacks=[FlightRecorder(scratch / "run")], dataset_sink_mode=False)
