@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+
+# The same examples on every run, however busy the machine is.
+hypothesis.settings.register_profile("fixed", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("fixed")
 
 HAS_MINDSPORE = importlib.util.find_spec("mindspore") is not None
 collect_ignore = [] if HAS_MINDSPORE else ["integration"]

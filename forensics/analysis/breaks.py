@@ -14,6 +14,8 @@ from forensics.analysis.reduced_precision import judge_reduced_precision
 
 # exp of more than this passes the range: ln(3.4e38).
 _EXP_LIMIT = 88.72
+# What a cell's own inputs prove.
+_SEEN_FROM_OUTSIDE = ("softmax-all-masked", "label-out-of-range")
 _SECOND_OPERAND = ("xlogy", "xlogyscalarself", "kldiv", "kldivloss")
 
 
@@ -96,7 +98,7 @@ def _logarithm(found: Break) -> Judgement | None:
             negative=operand.negative,
         )
         return Judgement("log-of-nonpositive", "established", 0.97, detail, reason)
-    if operand.smallest < 1e-37:
+    if bound == 0 and operand.smallest < 1e-37:
         reason = t("The smallest inputs are so near 0 that the device takes them for 0.")
         return Judgement("log-of-nonpositive", "supported", 0.7, detail, reason)
     return None
@@ -329,11 +331,7 @@ def _weakened(judgement: Judgement, found: Break) -> Judgement:
     status, confidence = judgement.status, judgement.confidence
     if any(item.nan for item in found.inputs):
         status, confidence = "hypothesis", confidence * 0.5
-    elif (
-        found.cellwise
-        and status == "established"
-        and judgement.cause not in ("softmax-all-masked", "label-out-of-range")
-    ):
+    elif status == "established" and (found.tabled or (found.cellwise and judgement.cause not in _SEEN_FROM_OUTSIDE)):
         status, confidence = "supported", confidence * 0.85
     return Judgement(judgement.cause, status, confidence, judgement.detail, judgement.reason)
 

@@ -152,7 +152,7 @@ def _fired(diagnosis: Diagnosis, t: Speech) -> Table:
         )
         for item in diagnosis.findings[:RULES_SHOWN]
     )
-    return Table(t("Fired"), columns, rows, more(len(diagnosis.findings) - RULES_SHOWN, t))
+    return Table(t("Fired"), columns, rows, more(len(diagnosis.findings) - RULES_SHOWN, t), sorts=True)
 
 
 def _quiet(diagnosis: Diagnosis, t: Speech) -> Table:
@@ -171,7 +171,7 @@ def _quiet(diagnosis: Diagnosis, t: Speech) -> Table:
         )
         for item in diagnosis.quiet[:RULES_SHOWN]
     )
-    return Table(t("Stayed quiet"), columns, rows, more(len(diagnosis.quiet) - RULES_SHOWN, t))
+    return Table(t("Stayed quiet"), columns, rows, more(len(diagnosis.quiet) - RULES_SHOWN, t), sorts=True)
 
 
 def _skipped(diagnosis: Diagnosis, t: Speech) -> Table:
@@ -180,13 +180,13 @@ def _skipped(diagnosis: Diagnosis, t: Speech) -> Table:
         for item in diagnosis.skipped[:RULES_SHOWN]
     )
     columns = (Column(t("Rule"), "name"), Column(t("What was missing")))
-    return Table(t("Could not look"), columns, rows, more(len(diagnosis.skipped) - RULES_SHOWN, t))
+    return Table(t("Could not look"), columns, rows, more(len(diagnosis.skipped) - RULES_SHOWN, t), sorts=True)
 
 
 def _failed(diagnosis: Diagnosis, t: Speech) -> Table:
     rows = tuple((Cell(visible(item.rule)), Cell(visible(item.error))) for item in diagnosis.failed[:RULES_SHOWN])
     columns = (Column(t("Rule"), "name"), Column(t("Error")))
-    return Table(t("Broke down"), columns, rows, more(len(diagnosis.failed) - RULES_SHOWN, t))
+    return Table(t("Broke down"), columns, rows, more(len(diagnosis.failed) - RULES_SHOWN, t), sorts=True)
 
 
 def trigger(kind: object, t: Speech) -> str:

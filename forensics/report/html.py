@@ -1,4 +1,4 @@
-"""The report as one HTML file: no network, no script, whole without either, safe to open whatever the bundle holds."""
+"""The report as one HTML file: no network, whole without script, safe to open whatever the bundle holds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from markupsafe import Markup
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Diagnosis
 from forensics.bundle.reader import Bundle
-from forensics.report import series
+from forensics.report import markdown, series
 from forensics.report.model import ReportView
 from forensics.report.origin import break_row
 from forensics.report.speech import Speech, visible
@@ -44,7 +44,7 @@ class Pictures:
 def render(diagnosis: Diagnosis, bundle: Bundle, t: Speech) -> str:
     """The whole page. The same diagnosis and bundle give the same text."""
     pictures = draw(diagnosis, Case(bundle), t)
-    return page(build(diagnosis, bundle, t), pictures, t)
+    return page(build(diagnosis, bundle, t, whole=True), pictures, t)
 
 
 def page(view: ReportView, pictures: Pictures, t: Speech) -> str:
@@ -57,26 +57,36 @@ def page(view: ReportView, pictures: Pictures, t: Speech) -> str:
         lstrip_blocks=True,
     )
     environment.globals["t"] = t
-    style = _style()
-    sheet = Markup(style)  # noqa: S704  our own file
+    style, script = _style(), _file("report.js")
     return environment.get_template("report.html.j2").render(
         view=view,
         pictures=pictures,
-        style=sheet,
-        policy=_policy(style),
+        style=Markup(style),  # noqa: S704  our own file
+        script=Markup(script),  # noqa: S704  our own file
+        policy=_policy(style, script),
+        summary=markdown.summary(view, t),
     )
 
 
 def _style() -> str:
-    sheet = resources.files(TEMPLATES).joinpath("report.css").read_text("utf-8")
     roles = "".join(f".f-{role}{{fill:var(--{role})}}.s-{role}{{stroke:var(--{role})}}" for role in PALETTE)
-    return f"{sheet.strip()}\n{roles}"
+    return f"{_file('report.css')}\n{roles}"
 
 
-def _policy(style: str) -> str:
-    """Allows the page its own style sheet and nothing else: should markup ever slip through, it can do nothing."""
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
-    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+def _file(name: str) -> str:
+    return resources.files(TEMPLATES).joinpath(name).read_text("utf-8").strip()
+
+
+def _policy(style: str, script: str) -> str:
+    """Allows the page its own style sheet and script, nothing else: should markup slip through, it can do nothing."""
+    return (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
 def draw(diagnosis: Diagnosis, case: Case, t: Speech) -> Pictures:

@@ -40,7 +40,12 @@ def render_view(view: ReportView, t: Speech) -> str:
     return "\n\n".join([f"<!-- msforensics-report {view.identity} -->", *kept]) + "\n"
 
 
-def _sections(view: ReportView, t: Speech) -> list[str]:
+def summary(view: ReportView, t: Speech) -> str:
+    """What a ticket must say: the verdict, its evidence and what to do."""
+    return "\n\n".join([*_verdict(view, t), escape(" · ".join(_said(view.footer, view.fingerprint)))]) + "\n"
+
+
+def _verdict(view: ReportView, t: Speech) -> list[str]:
     verdict = view.verdict
     sections = [
         f"## {prose(verdict.headline)}",
@@ -57,6 +62,11 @@ def _sections(view: ReportView, t: Speech) -> list[str]:
         sections.append(
             _headed(t("What to do"), "\n".join(f"{n}. {prose(text)}" for n, text in enumerate(verdict.todo, 1)))
         )
+    return sections
+
+
+def _sections(view: ReportView, t: Speech) -> list[str]:
+    sections = _verdict(view, t)
     if not view.completeness.complete:
         sections.append(
             _headed(t("The bundle"), escape(view.completeness.sentence) + "\n\n" + _facts(view.completeness.lacking))

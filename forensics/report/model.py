@@ -29,13 +29,27 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """`more` says how many rows were left out; `marked` is the row that everything is about."""
+    """`more` says how many rows were left out; `marked` is the row that everything is about.
+
+    `rest` are rows that are left out too, but shown on demand where that can be; `beyond` says what even it leaves out.
+    `sorts` tells that the order of the rows is not itself what the table says.
+    """
 
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     more: str = ""
     marked: int | None = None
+    rest: tuple[tuple[Cell, ...], ...] = ()
+    beyond: str = ""
+    sorts: bool = False
+
+    @property
+    def leading(self) -> int:
+        """How many columns of names come before columns of numbers alone; 0 for any other arrangement."""
+        kinds = [column.kind for column in self.columns]
+        count = kinds.index("number") if "number" in kinds else 0
+        return count if set(kinds[:count]) == {"name"} and set(kinds[count:]) == {"number"} else 0
 
 
 @dataclass(frozen=True)

@@ -10,23 +10,25 @@ from forensics.analysis.finding import Origin
 from forensics.analysis.message import t as message
 from forensics.bundle.strict_json import as_float
 from forensics.report import units
+from forensics.report.folded import folded
 from forensics.report.model import Cell, Column, Fact, OriginView, Table, Tone
 from forensics.report.source import place
 from forensics.report.speech import Speech, more, visible
 from forensics.report.words import PHASE, word
 
 OPERATORS_SHOWN = 14
+OPERATORS_FOLDED = 100_000
 TENSORS_SHOWN = 8
 # Bits between a value and the end of its type's range. Two bits are one multiplication by four.
 LOW_HEADROOM = 2.0
 
 
-def build(origin: Origin | None, case: Case, t: Speech) -> OriginView | None:
+def build(origin: Origin | None, case: Case, t: Speech, *, whole: bool = False) -> OriginView | None:
     """The closer look; None where neither the diagnosis nor the autopsy names a place."""
     found = case.origin
     if origin is None and not found:
         return None
-    tables = tuple(table for table in (_tensors(found, t), operators(case, t)) if table)
+    tables = tuple(table for table in (_tensors(found, t), operators(case, t, whole=whole)) if table)
     notes = _notes(origin, case, t)
     if not (tables or notes or found or (origin and (origin.op or origin.parameter))):
         return None  # nothing that the verdict does not say
@@ -149,8 +151,8 @@ def break_row(case: Case) -> int | None:
     return row if row is not None and row < len(case.operators.get("name", ())) else None
 
 
-def operators(case: Case, t: Speech) -> Table | None:
-    """The operators up to the break, nearest last; None where the autopsy kept none."""
+def operators(case: Case, t: Speech, *, whole: bool = False) -> Table | None:
+    """The operators up to the break, nearest last; those before on demand when `whole`; None where none were kept."""
     table = case.operators
     total = len(table.get("name", ()))
     if total == 0:
@@ -172,7 +174,10 @@ def operators(case: Case, t: Speech) -> Table | None:
     rows = tuple(_operator(table, index) for index in range(start, end))
     caption = t("The operators up to the break") if row is not None else t("The last operators of the step")
     note = t("and {count} before these", count=start) if start else ""
-    return Table(caption, columns, rows, note, None if row is None else row - start)
+    found = Table(caption, columns, rows, note, None if row is None else row - start, sorts=True)
+    # The nearest come first, so that those are left out that matter least.
+    before = range(start - 1, -1, -1)
+    return folded(found, before, lambda at: _operator(table, at), start, OPERATORS_FOLDED, t) if whole else found
 
 
 def _operator(table: dict[str, Any], row: int) -> tuple[Cell, ...]:

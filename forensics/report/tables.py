@@ -17,12 +17,16 @@ from forensics.analysis.message import t as message
 from forensics.bundle import schema
 from forensics.report import units
 from forensics.report.findings import trigger
+from forensics.report.folded import folded
 from forensics.report.model import Cell, Column, Table, Tone
 from forensics.report.series import nan_is_a_value
 from forensics.report.speech import Speech, more, visible
 
 STEPS_SHOWN = 8
 PARAMETERS_SHOWN = 12
+# Characters of markup for the other parameters: together with all else, ten thousand stay below 3 MB.
+GRADIENTS_FOLDED = 850_000
+WEIGHTS_FOLDED = 1_650_000
 COLUMNS_SHOWN = 20
 OWN_COLUMNS = 3
 EVENTS_SHOWN = 12
@@ -69,30 +73,33 @@ def _measured(name: str, value: float, nan_counts: bool) -> Cell:
     return Cell(units.number(value), "" if math.isfinite(value) else "bad")
 
 
-def gradients(case: Case, t: Speech) -> Table | None:
-    """The parameters whose gradients were worst at the fatal step."""
+def gradients(case: Case, t: Speech, *, whole: bool = False) -> Table | None:
+    """The parameters whose gradients were worst at the fatal step; the others too, on demand, when `whole`."""
     table = case.last_gradients
     names = text_column(table, "parameter")
     if not names:
         return None
     bad, largest, zeros = (number_column(table, name) for name in ("nonfinite", "largest", "zero_share"))
-    order = np.lexsort((-np.nan_to_num(largest), -np.nan_to_num(bad)))[:PARAMETERS_SHOWN]
-    rows = tuple(
-        (
+    order = np.lexsort((-np.nan_to_num(largest), -np.nan_to_num(bad))).tolist()
+
+    def cells(row: int) -> tuple[Cell, ...]:
+        return (
             Cell(visible(names[row])),
             Cell(units.known(bad[row]), "bad" if bad[row] > 0 else ""),
             Cell(units.known(largest[row])),
             Cell(units.NOTHING if math.isnan(zeros[row]) else units.percent(zeros[row])),
         )
-        for row in order
-    )
+
+    shown, others = order[:PARAMETERS_SHOWN], order[PARAMETERS_SHOWN:]
     columns = (
         Column(t("Parameter"), "name"),
         Column(t("Not finite"), "number"),
         Column(t("Largest finite"), "number"),
         Column(t("Zeros"), "number"),
     )
-    return Table(t("Gradients at the fatal step, worst first"), columns, rows, more(len(names) - len(rows), t))
+    rows = tuple(cells(row) for row in shown)
+    found = Table(t("Gradients at the fatal step, worst first"), columns, rows, more(len(others), t), sorts=True)
+    return folded(found, others, cells, len(others), GRADIENTS_FOLDED, t) if whole else found
 
 
 def batch(case: Case, t: Speech) -> Table | None:
@@ -121,31 +128,35 @@ def _bad_samples(case: Case, t: Speech) -> list[str]:
     return notes
 
 
-def weights(case: Case, t: Speech) -> Table | None:
-    """The parameters whose values are worst: not finite, then of the largest magnitude."""
+def weights(case: Case, t: Speech, *, whole: bool = False) -> Table | None:
+    """The parameters whose values are worst, not finite or of the largest magnitude; the others too when `whole`."""
     table = case.weights
     figures = {name: np.nan_to_num(number_column(table, name)) for name in ("nan", "pos_inf", "neg_inf", "min", "max")}
     bad = figures["nan"] + figures["pos_inf"] + figures["neg_inf"]
     largest = np.maximum(np.abs(figures["min"]), np.abs(figures["max"]))
-    order = np.lexsort((-largest, -bad))[:PARAMETERS_SHOWN].tolist()
-    return _statistics(table, order, t("The weights, worst first"), t)
+    order = np.lexsort((-largest, -bad)).tolist()
+    others = order[PARAMETERS_SHOWN:] if whole else []
+    return _statistics(table, order[:PARAMETERS_SHOWN], t("The weights, worst first"), t, others)
 
 
-def _statistics(table: Mapping[str, npt.NDArray[Any]], shown: Sequence[int], caption: str, t: Speech) -> Table | None:
+def _statistics(
+    table: Mapping[str, npt.NDArray[Any]], shown: Sequence[int], caption: str, t: Speech, others: Sequence[int] = ()
+) -> Table | None:
     names = text_column(table, "name")
     if not names:
         return None
     dtypes, shapes = text_column(table, "dtype"), text_column(table, "shape")
     numbers = {item.name: number_column(table, item.name) for item in schema.STATISTICS}
-    rows = []
-    for row in shown:
+
+    def cells(row: int) -> tuple[Cell, ...]:
         counts: list[Cell] = []
         for key in ("nan", "pos_inf", "neg_inf"):
             tone: Tone = "bad" if numbers[key][row] > 0 else ""
             counts.append(Cell(units.known(numbers[key][row]), tone))
         figures = [Cell(units.known(numbers[key][row])) for key in ("min", "max", "mean", "std", "zero")]
         named = (Cell(visible(names[row])), Cell(visible(dtypes[row], 40)), Cell(units.shape(shapes[row])))
-        rows.append((*named, *figures, *counts))
+        return (*named, *figures, *counts)
+
     columns = (
         Column(t("Tensor"), "name"),
         Column(t("dtype"), "name"),
@@ -159,7 +170,9 @@ def _statistics(table: Mapping[str, npt.NDArray[Any]], shown: Sequence[int], cap
         Column("+Inf", "number"),
         Column("-Inf", "number"),
     )
-    return Table(caption, columns, tuple(rows), more(len(names) - len(rows), t))
+    rows = tuple(cells(row) for row in shown)
+    found = Table(caption, columns, rows, more(len(names) - len(rows), t), sorts=len(rows) > 1)
+    return folded(found, others, cells, len(others), WEIGHTS_FOLDED, t) if others else found
 
 
 def events(case: Case, t: Speech) -> Table | None:

@@ -17,13 +17,14 @@ from forensics.report.speech import Speech, visible, visible_lines
 from forensics.report.words import PHASE, STATUS, STATUS_MEANING, certainty, word
 
 
-def build(diagnosis: Diagnosis, bundle: Bundle, t: Speech) -> ReportView:
+def build(diagnosis: Diagnosis, bundle: Bundle, t: Speech, *, whole: bool = False) -> ReportView:
     """Everything a report says.
 
     Args:
         diagnosis: of the bundle, or of a job whose first rank to fail wrote the bundle.
         bundle: where the evidence is; closed files still give what was read before.
         t: the language.
+        whole: whether long tables come with the rows that are only shown on demand.
     """
     case = Case(bundle)
     verdict = _verdict(diagnosis, case, t)
@@ -37,13 +38,13 @@ def build(diagnosis: Diagnosis, bundle: Bundle, t: Speech) -> ReportView:
         rank=rank,
         verdict=verdict,
         chain=findings.chain(diagnosis, t),
-        origin=origin.build(diagnosis.origin, case, t),
+        origin=origin.build(diagnosis.origin, case, t, whole=whole),
         exceptions=surroundings.exceptions(case, t),
         threads=surroundings.threads(case, t),
         trajectory=tables.last_steps(case, t),
-        gradients=tables.gradients(case, t),
+        gradients=tables.gradients(case, t, whole=whole),
         batch=tables.batch(case, t),
-        weights=tables.weights(case, t),
+        weights=tables.weights(case, t, whole=whole),
         events=tables.events(case, t),
         findings=findings.findings(diagnosis, t),
         rules=findings.rules(diagnosis, t),

@@ -21,7 +21,8 @@ NPM = shutil.which("npm")
 CHECK = """<script>
 document.querySelectorAll("details").forEach(details => details.open = true);
 axe.run(document, {resultTypes: ["violations"]}).then(result => {
-  const found = result.violations.map(one => ({id: one.id, impact: one.impact, nodes: one.nodes.map(node => node.html.slice(0, 200))}));
+  const places = one => one.nodes.map(node => node.html.slice(0, 200));
+  const found = result.violations.map(one => ({id: one.id, impact: one.impact, nodes: places(one)}));
   document.documentElement.dataset.axe = JSON.stringify({found, passed: result.passes.length});
 });
 </script>"""

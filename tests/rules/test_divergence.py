@@ -18,7 +18,7 @@ UP = np.linspace(0.8, 4.0, 150) + 0.05 * RNG.normal(size=150)
 
 def test_a_slow_turn() -> None:
     finding = fired(RULE, bundle(loss=[*DOWN, *UP], learning_rate=0.01))
-    assert (finding.cause, finding.severity, finding.status) == ("loss-spike", "warning", "supported")
+    assert (finding.cause, finding.severity, finding.role) == ("loss-spike", "warning", "initiating")
     assert finding.step is not None
     assert 150 < finding.step < 230
     assert "rising since step" in str(finding.headline)
@@ -27,7 +27,7 @@ def test_a_slow_turn() -> None:
 def test_a_steep_turn_has_the_cause_of_the_growth() -> None:
     steep = 0.8 * np.exp(np.arange(60) / 6)
     finding = fired(RULE, bundle(loss=[*DOWN, *steep], learning_rate=5.0))
-    assert (finding.cause, finding.severity) == ("learning-rate-too-high", "critical")
+    assert (finding.cause, finding.severity, finding.role) == ("learning-rate-too-high", "critical", "cascade")
 
 
 def test_a_negative_loss() -> None:

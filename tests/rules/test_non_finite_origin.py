@@ -113,6 +113,7 @@ def test_inputs_that_were_not_recorded(op: str, cause: str, status: str) -> None
         ("Logit", [np.array([0.5, 1.0])], INFINITE, "log-of-nonpositive"),
         ("Log", [np.array([1e-39, 1.0])], INFINITE, "log-of-nonpositive"),
         ("Log", [np.array([0.5, 1.0])], BAD, "exploding-gradients"),
+        ("Log1p", [np.array([-0.5, 0.0])], BAD, "exploding-gradients"),
         ("ReduceMean", [np.ones(4)], BAD, "exploding-gradients"),
         ("LayerNorm", [np.array([1e30, 1.0])], BAD, "exploding-gradients"),
         ("Sqrt", [np.array([1.0])], BAD, "exploding-gradients"),

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from forensics.analysis.engine import diagnose
+from forensics.bundle.content import Part
+from forensics.bundle.reader import in_memory
 from tests.builders import bundle
 from tests.rules.asking import fired, quiet, skipped
 
@@ -45,6 +47,41 @@ def test_memory_at_its_limit() -> None:
     assert "97.5 % of its limit" in str(finding.headline)
     counted = fired(RULE, ended("killed", trigger={"oom_kill": 1}))
     assert (counted.cause, counted.status) == ("killed-out-of-memory", "established")
+
+
+def counted(before: int, after: int, **more: Any) -> dict[str, Any]:
+    memory = {"total": 2e9, "cgroup": {"oom_kill": before}, "cgroup_at_recovery": {"oom_kill": after}}
+    return {"environment": {"memory": memory}, **more}
+
+
+def test_what_the_kernel_counted_decides() -> None:
+    struck = fired(RULE, ended("killed", **counted(3, 4)))
+    assert (struck.cause, struck.status) == ("killed-out-of-memory", "established")
+    assert "Kills counted by the cgroup: 1" in str(struck.explanation)
+    # A large process proves nothing where the kernel says that it killed none.
+    spared = fired(RULE, ended("killed", rss=1.95e9, **counted(3, 3)))
+    assert (spared.cause, spared.status) == ("killed", "supported")
+    assert "counted no kill" in str(spared.headline)
+    # The group was made anew in between: its count is of another one.
+    unknown = fired(RULE, ended("killed", rss=1.95e9, **counted(3, 0)))
+    assert (unknown.cause, unknown.status) == ("killed-out-of-memory", "supported")
+
+
+def test_a_crash_of_native_code_is_no_want_of_memory() -> None:
+    frames = [
+        {"file": "/home/user/train.py", "line": 9, "function": "lookup", "own": True},
+        {"file": "/opt/ctypes.py", "line": 5, "function": "string_at", "own": False},
+    ]
+    threads = [{"name": "other", "frames": frames[1:]}, {"name": "MainThread", "current": True, "frames": frames}]
+    given = ended("killed", "SIGSEGV (Segmentation fault)", rss=1.95e9, **counted(3, 4))
+    assert fired(RULE, given).cause == "segmentation-fault"
+    told = {"kind": "killed", "message": "SIGSEGV", "step": 3}
+    stacks = in_memory({"trigger": Part(told), "exception": Part({"threads": threads})})
+    assert "called from train.py:9" in str(fired(RULE, stacks).headline)
+
+
+def test_an_exception_whose_bundle_is_lost_is_no_kill() -> None:
+    assert quiet(RULE, ended("killed", "", trigger={"state": "failed"})).value == "failed"
 
 
 def test_a_bare_killed_in_a_log_is_no_evidence() -> None:

@@ -52,6 +52,14 @@ def test_exactly_nothing_is_dead_or_detached() -> None:
     assert quiet(RULE, bundle(loss=FLAT, gradients=norms)).value is None
 
 
+def test_one_layer_that_gets_exactly_nothing_is_not_a_decline() -> None:
+    norms = {"a.weight": np.zeros(60), "b.weight": np.ones(60), "c.weight": np.ones(60), "d.weight": np.ones(60)}
+    assert quiet(RULE, bundle(loss=FLAT, gradients=norms)).value is None
+    norms["b.weight"] = np.full(60, 0.5)
+    more = {**norms, "e.weight": np.ones(60), "f.weight": np.ones(60)}
+    assert quiet(RULE, bundle(loss=FLAT, gradients=more)).value == pytest.approx(0.5)
+
+
 def test_two_layers_show_no_decline() -> None:
     assert quiet(RULE, bundle(loss=FLAT, **stack(0.01, layers=2))).value is None
 

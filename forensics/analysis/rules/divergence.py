@@ -62,7 +62,8 @@ class Divergence(Rule):
             severity="critical" if ratio >= APART else "warning",
             score=score(ratio, limits["ratio"]),
             confidence=0.6 if unrest is None else unrest.confidence * 0.9,
-            role="initiating",
+            # A growth that has a cause of its own is told by the rule for that cause.
+            role="initiating" if unrest is None else "cascade",
             status="supported",
             step=step,
             phase="loss",

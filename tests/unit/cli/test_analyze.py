@@ -227,7 +227,7 @@ def test_hostile_content_is_analyzed_without_a_word_on_stderr(tmp_path: Path) ->
     assert (result.exit_code, result.stderr) == (0, "")
     assert "\x1b" not in result.stdout
     page = path.with_suffix(".html").read_text("utf-8")
-    assert "<script" not in page
+    assert page.count("<script") == 1
     assert len(page) < 2_000_000
 
 

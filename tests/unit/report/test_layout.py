@@ -69,3 +69,9 @@ def test_no_pairs_no_lines() -> None:
 def test_trailing_spaces_are_no_line() -> None:
     assert layout.wrap("12345678 ", 8) == ["12345678"]
     assert layout.wrap("12345678          x", 8) == ["12345678", "x"]
+
+
+def test_no_line_begins_with_a_closing_sign_and_none_ends_with_an_opening_one() -> None:
+    assert layout.wrap("一二三四。五六", 8) == ["一二三", "四。五六"]
+    assert layout.wrap("一二三（四五", 8) == ["一二三", "（四五"]
+    assert all(layout.width(line) <= 8 for line in layout.wrap("。" * 40, 8))
