@@ -77,7 +77,16 @@ class Dump:
     def write(self) -> Path | None:
         """All stages. Returns the bundle's path, or None when not even the evidence could be written."""
         flight = self.flight
+        before = flight.ring.doing if flight.ring is not None else ""
         flight.state("writing-bundle")
+        try:
+            return self._write_stages()
+        finally:
+            # A run that was over is over still: its ring must not look like one that died while writing.
+            flight.state(before or "starting")
+
+    def _write_stages(self) -> Path | None:
+        flight = self.flight
         stages: list[tuple[str, Callable[[], dict[str, Part]]]] = [("evidence", self._evidence)]
         if self.device:
             stages += [("statistics", self._statistics), ("autopsy", self._autopsy), ("weights", self._weights)]

@@ -12,6 +12,7 @@ from mindspore import ops
 from mindspore.train import Callback, CheckpointConfig, LossMonitor, Model, ModelCheckpoint, TimeMonitor
 
 from forensics import FlightRecorder, TrainingTripped, open_bundle
+from forensics.bundle.ringfile import read_ring
 from forensics.recorder.ring import Ring
 from tests import training
 
@@ -213,6 +214,15 @@ def test_an_unwritable_folder_is_reported_and_training_goes_on(
     assert "cannot write below" in caplog.text
     assert recorder.dump() is None
     assert (scratch / "run").read_text() == "a file where the folder should be"
+
+
+def test_a_dump_does_not_change_what_the_process_is_doing(mode: str, scratch: Path) -> None:
+    recorder = FlightRecorder(scratch / "run")
+    _train(recorder, [], batches=3)
+    (ring,) = (scratch / "run").glob("rank_0/*.ring")
+    assert read_ring(ring).state == "finished"
+    recorder.dump()
+    assert read_ring(ring).state == "finished"
 
 
 def test_overhead_is_measured(mode: str, scratch: Path) -> None:
