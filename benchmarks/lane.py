@@ -119,7 +119,7 @@ def _pacer(pipe: Connection, spent: list[int], own: list[Any]) -> Any:
                 self.clocks.append((time.perf_counter_ns(), time.process_time_ns()))
             if self.left == 0:
                 if self.clocks:
-                    pairs = zip(self.clocks, self.clocks[1:], spent, strict=True)
+                    pairs = zip(self.clocks[:-1], self.clocks[1:], spent, strict=True)
                     pipe.send([(b[0] - a[0], b[1] - a[1], hooks) for a, b, hooks in pairs])
                 order = pipe.recv()
                 if order is None:
@@ -138,4 +138,6 @@ def _account(own: list[Any]) -> dict[str, Any]:
     account: dict[str, Any] = {"peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
     if own and hasattr(own[0], "overhead"):
         account |= own[0].overhead()
+        installed = own[0]._flight.installed
+        account["norms_every"] = installed.thinning.period if installed is not None else 0
     return account

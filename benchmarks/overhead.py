@@ -5,9 +5,9 @@
     python -m benchmarks.overhead --workloads mlp --modes graph --variants raise record --rounds 40
 
 Every variant trains in a process of its own, for real, under Model.train. Only one of them runs at a time: they take
-turns of a few steps each, the run without a callback before each of the others, so that whatever else the machine does
-hits all alike. A ratio is a median over turns of (median step of the variant) / (mean of the medians of the turns
-without a callback before and after it).
+turns of some steps each, in an order that changes from round to round, so that whatever else the machine does hits all
+alike. A ratio is a median over rounds of (median step of the variant) / (median step of the run without a callback in
+the same round); "again" is a second run without a callback, and shows how far the figures can be trusted.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ from benchmarks import lane
 PLAIN = "none"
 OURS = ("raise", "record", "scalars")
 PEERS = ("LossMonitor(1)", "ModelCheckpoint(100)", "SummaryCollector(1)", "naive monitor")
-ROUNDS = {"mlp": 60, "encoder": 12, "resnet18": 12}
-BURSTS = {"mlp": 20, "encoder": 3, "resnet18": 3}
+AGAIN = "again"
+ROUNDS = {"mlp": 60, "encoder": 15, "resnet18": 15}
+BURSTS = {"mlp": 30, "encoder": 3, "resnet18": 3}
+COLD = 2
 # Thinning sets in when it pays; what is quoted is what a run settles at.
 WARM = {"mlp": 3000, "encoder": 4, "resnet18": 4}
 PAGE = Path(__file__).parent.parent / "docs" / "overhead.md"
@@ -90,14 +92,10 @@ def measure(workload: str, mode: str, variants: Sequence[str], rounds: int, warm
             while left > 0:
                 item.steps(min(left, 500))
                 left -= 500
-        plain, others = lanes[0], lanes[1:]
-        burst = BURSTS[workload]
         for turn in range(rounds):
-            shift = turn % max(1, len(others))
-            plain.turns.append(_turn(plain, burst))
-            for item in others[shift:] + others[:shift]:
-                item.turns.append((_turn(item, burst), len(plain.turns) - 1))
-                plain.turns.append(_turn(plain, burst))
+            shift = turn % len(lanes)
+            for item in lanes[shift:] + lanes[:shift]:
+                item.turns.append(_turn(item, BURSTS[workload]))
         for item in lanes:
             item.pipe.send(None)
             item.account = item.pipe.recv()
@@ -105,7 +103,7 @@ def measure(workload: str, mode: str, variants: Sequence[str], rounds: int, warm
         for item in lanes:
             item.process.join(20)
             item.process.kill()
-    return [_row(workload, mode, plain, item) for item in others]
+    return [_row(workload, mode, lanes[0], item) for item in lanes[1:]]
 
 
 def _start(context: Any, workload: str, mode: str, variant: str) -> Lane:
@@ -117,19 +115,16 @@ def _start(context: Any, workload: str, mode: str, variant: str) -> Lane:
 
 
 def _turn(item: Lane, burst: int) -> Any:
-    # The first step after a pause finds cold caches: it does not count.
-    return item.steps(burst + 1)[1:]
+    # The first steps after a pause find cold caches: they do not count.
+    return item.steps(burst + COLD)[COLD:]
 
 
 def _row(workload: str, mode: str, plain: Lane, item: Lane) -> Row:
-    ratios, cpus = [], []
-    for steps, at in item.turns:
-        before, after = np.median(plain.turns[at], axis=0), np.median(plain.turns[at + 1], axis=0)
-        ours = np.median(steps, axis=0)
-        ratios.append(2 * ours[0] / (before[0] + after[0]))
-        cpus.append(2 * ours[1] / (before[1] + after[1]))
-    all_plain = np.concatenate(plain.turns)
-    ours = np.concatenate([steps for steps, _ in item.turns])
+    medians = np.array([np.median(steps, axis=0) for steps in item.turns])
+    plains = np.array([np.median(steps, axis=0) for steps in plain.turns])
+    ratios = medians[:, 0] / plains[:, 0]
+    cpus = medians[:, 1] / plains[:, 1]
+    all_plain, ours = np.concatenate(plain.turns), np.concatenate(item.turns)
     low, middle, high = np.percentile(ratios, (25, 50, 75))
     return Row(
         workload,
@@ -155,10 +150,10 @@ def table(rows: Sequence[Row]) -> str:
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
-        lines.append(
+        lines += [
             f"| {row.workload} | {row.mode} | {row.variant} | × {row.ratio:.3f} | {row.low:.3f} to {row.high:.3f} | "
             f"× {row.quick_step:.3f} | × {row.cpu:.3f} | {row.hook_us:.0f} ({row.hook_p10_us:.0f}) |"
-        )
+        ]
     return "\n".join(lines)
 
 
@@ -179,14 +174,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer variants and rounds; under three minutes")
     parser.add_argument("--workloads", nargs="+", default=list(ROUNDS), choices=list(ROUNDS))
     parser.add_argument("--modes", nargs="+", default=["graph", "pynative"], choices=["graph", "pynative"])
-    parser.add_argument("--variants", nargs="+", default=[*OURS, *PEERS], choices=["again", "skip", *OURS, *PEERS])
+    parser.add_argument("--variants", nargs="+", default=[AGAIN, *OURS, *PEERS], choices=[AGAIN, "skip", *OURS, *PEERS])
     parser.add_argument("--rounds", type=int, help="turns of each variant")
     parser.add_argument("--warm", type=int, help="steps before the first that counts")
     parser.add_argument("--write", action="store_true", help="put the table into docs/overhead.md")
     parser.add_argument("--json", type=Path, help="write the rows there as well")
     chosen = parser.parse_args(arguments)
     if chosen.quick:
-        chosen.workloads, chosen.variants = ["mlp"], ["raise", "record", "LossMonitor(1)"]
+        chosen.workloads, chosen.variants = ["mlp"], [AGAIN, "raise", "record", "LossMonitor(1)"]
     rows: list[Row] = []
     for workload in chosen.workloads:
         for mode in chosen.modes:

@@ -113,7 +113,8 @@ class TrainingTripped(ForensicsError, RuntimeError):
         if self.bundle is None:
             return printable(f"{self.message}; no bundle could be written, see the recorder's log")
         how = f"msforensics analyze {self.bundle}"
-        return printable(f"{self.message}; the update was not applied. Find out why: {how}")
+        update = "the update was not applied" if self.trigger.get("held_back") else "the update was applied"
+        return printable(f"{self.message}; {update}. Find out why: {how}")
 
 
 def printable(text: str) -> str:

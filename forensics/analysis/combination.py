@@ -13,6 +13,8 @@ from forensics.analysis.message import t
 MAX_LINKS = 4
 # With fewer steps than this and nothing seen to go wrong there is no ground for any statement.
 MINIMUM_STEPS = 20
+# One wild step before an operator was seen to break is thin ground to overrule what was seen (own).
+LEAD_STEPS = 2
 
 _BREAKS = frozenset(
     (
@@ -113,9 +115,21 @@ def _explains(cause: Finding, effect: Finding) -> bool:
         return _rank(cause) < _rank(effect)
     if effect.cause not in CONSEQUENCES.get(cause.cause, frozenset()):
         return False
+    if (
+        effect.cause in _BREAKS
+        and effect.status == "established"
+        and cause.cause in _UNREST
+        and not _led(cause, effect)
+    ):
+        return False
     if effect.status == "established" and cause.severity != "critical":
         return cause.status == "established"
     return _STATUS_ORDER[cause.status] > 0 or effect.status == "hypothesis"
+
+
+def _led(cause: Finding, effect: Finding) -> bool:
+    """Whether unrest came long enough before a break that was seen in an operator to be more than its shadow."""
+    return cause.step is not None and effect.step is not None and cause.step <= effect.step - LEAD_STEPS
 
 
 def _rank(item: Finding) -> tuple[float, int, int, float, str]:

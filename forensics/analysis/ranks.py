@@ -97,8 +97,8 @@ def gather(directory: Path) -> Job:
 def telling(bundles: Sequence[Bundle]) -> Bundle:
     """Of one rank's bundles, the one that tells why the run died.
 
-    That is the newest run's newest one that was not asked for by hand; but where a value went bad and an exception or
-    a signal followed within a step, the bundle of the bad value.
+    That is the newest run's newest one that was not asked for by hand. But where a value went bad, everything after it
+    may follow from it: then the first bundle of a bad value tells, if the run ended by one or within a step of one.
     """
     newest = max(bundles, key=_time_of)
     run = [bundle for bundle in bundles if bundle.header.run == newest.header.run]
@@ -106,10 +106,12 @@ def telling(bundles: Sequence[Bundle]) -> Bundle:
     if not failures:
         return newest
     last = max(failures, key=_time_of)
+    bad = [bundle for bundle in failures if Case(bundle).numerical]
+    if Case(last).numerical:
+        return min(bad, key=lambda bundle: (_step_of(bundle), _time_of(bundle)))
     if Case(last).trigger_kind not in ("exception", "signal", "killed"):
         return last
-    before = [bundle for bundle in failures if Case(bundle).numerical and _step_of(bundle) >= _step_of(last) - 1]
-    return max(before, key=_time_of, default=last)
+    return max((bundle for bundle in bad if _step_of(bundle) >= _step_of(last) - 1), key=_time_of, default=last)
 
 
 def first_to_fail(candidates: Sequence[tuple[Bundle, Diagnosis]]) -> tuple[Bundle, Diagnosis]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from forensics.analysis import folder
-from forensics.analysis.evidence import Case
+from forensics.analysis.evidence import Case, mapping
 from forensics.analysis.liveness import alive
 from forensics.analysis.remains import Remains, gather, newest, run_of
 from forensics.bundle.reader import Bundle, open_bundle
@@ -111,8 +111,9 @@ def _bundles(directory: Path, stack: ExitStack) -> dict[str, list[Bundle]]:
 def _why_not(ring: RingContent, path: Path, bundles: Iterable[Bundle]) -> str:
     if ring.state == "finished":
         return "its run finished"
-    for bundle in bundles:
-        if _tells_of_this_end(bundle, ring):
+    there = list(bundles)
+    for bundle in there:
+        if _tells_of_this_end(bundle, ring) or (ring.state == "failed" and _was_full(bundle, len(there))):
             return f"its end is in {bundle.path.name if bundle.path else 'a bundle'} already"
     return alive(ring, path.parent)
 
@@ -126,6 +127,12 @@ def _tells_of_this_end(bundle: Bundle, ring: RingContent) -> bool:
         return True
     written = _seconds(case.trigger.get("time")) or _seconds(bundle.header.created)
     return ring.state == "writing-bundle" and written >= ring.state_time - BUNDLE_LAG
+
+
+def _was_full(bundle: Bundle, count: int) -> bool:
+    """Whether the run had written as many bundles as it might, so that its end in good order has none of its own."""
+    limit = mapping(bundle.facts("recorder").get("options")).get("max_bundles")
+    return isinstance(limit, int) and count >= limit and not Case(bundle).asked_for
 
 
 def _seconds(text: Any) -> float:

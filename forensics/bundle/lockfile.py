@@ -37,28 +37,34 @@ class FolderLock:
     def acquire(self, folder: Path, owner: str) -> Outcome:
         """Take the folder's lock for a run of this name, and let go of the one held before.
 
-        Returns "held", "taken" when another recorder holds it, or "unlockable" when the file system has no locks.
-        Raises OSError when the lock's file cannot be made.
+        Returns "held", "taken" when another recorder holds it, or "unlockable" when the file system has no locks or
+        the lock's file cannot be opened (somebody else's, or no folder). Never raises OSError.
         """
         self.release()
-        if sys.platform == "win32":
+        if sys.platform == "win32":  # pragma: no cover
             return "unlockable"
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-        handle = os.open(folder / NAME, flags, 0o644)
-        for attempt in range(_ATTEMPTS):
+        try:
+            handle = os.open(folder / NAME, flags, 0o644)
+        except OSError:
+            return "unlockable"
+        outcome: Outcome = "taken"
+        for _ in range(_ATTEMPTS):
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
             except OSError as error:
-                if error.errno not in _TAKEN or attempt == _ATTEMPTS - 1:
-                    os.close(handle)
-                    return "taken" if error.errno in _TAKEN else "unlockable"
-            time.sleep(0.01)
-        self._handle, self._process = handle, os.getpid()
-        with suppress(OSError):  # a full disk: held all the same, without a name
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, owner.encode("utf-8", "surrogateescape")[:MAX_OWNER_BYTES], 0)
-        return "held"
+                if error.errno not in _TAKEN:
+                    outcome = "unlockable"
+                    break
+                time.sleep(0.01)
+            else:
+                self._handle, self._process = handle, os.getpid()
+                with suppress(OSError):  # a full disk: held all the same, without a name
+                    os.ftruncate(handle, 0)
+                    os.pwrite(handle, _name(owner), 0)
+                return "held"
+        os.close(handle)
+        return outcome
 
     def release(self) -> None:
         """Let go of the lock; its file stays."""
@@ -78,7 +84,7 @@ class FolderLock:
 
 def holder(folder: Path) -> str | None:
     """The run that holds the folder's lock now ("" when it has left no name); None when nobody does, or nobody can."""
-    if sys.platform == "win32":
+    if sys.platform == "win32":  # pragma: no cover
         return None
     try:
         handle = os.open(folder / NAME, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
@@ -90,21 +96,26 @@ def holder(folder: Path) -> str | None:
         if error.errno not in _TAKEN:
             return None
         with suppress(OSError):
-            return os.pread(handle, MAX_OWNER_BYTES, 0).decode("utf-8", "surrogateescape")
+            return os.pread(handle, MAX_OWNER_BYTES, 0).decode("utf-8", "replace")
         return ""
     finally:
         os.close(handle)
     return None
 
 
+def _name(owner: str) -> bytes:
+    # A folder's name may hold bytes that are no text; here they look as they do in the ring's JSON.
+    return owner.encode("utf-8", "backslashreplace")[:MAX_OWNER_BYTES]
+
+
 _locks: weakref.WeakSet[FolderLock] = weakref.WeakSet()
 
 
-def _let_go_in_child() -> None:
+def _let_go_in_child() -> None:  # pragma: no cover - in the child, which nobody measures
     """A forked data worker shares its parent's lock, and would hold it on when the parent is killed."""
     for lock in list(_locks):
         lock.release()
 
 
-if hasattr(os, "register_at_fork"):
+if sys.platform != "win32":
     os.register_at_fork(after_in_child=_let_go_in_child)

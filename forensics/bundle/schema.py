@@ -157,7 +157,8 @@ SECTIONS: tuple[Section, ...] = (
         "evidence",
         "Why the bundle was written.",
         facts="kind, step, epoch, time (ISO 8601, UTC), message, held_back (whether the update was kept from the "
-        "weights), exception_also (whether an exception accompanied a numerical trigger)",
+        "weights), exception_also (whether an exception accompanied a numerical trigger); of a process that died "
+        "without a word, state (what it was doing when it was last heard of) and signal (of a crash in native code)",
     ),
     Section(
         "scalars",
@@ -207,8 +208,8 @@ SECTIONS: tuple[Section, ...] = (
         "The exception that ended the run, when one did.",
         facts="chain: list of {type, message, frames: [{file, line, function, code, own (not a library), context: "
         "[[line number, text]], locals: {name: type, shape and dtype only}}]}, outermost exception first; threads (of "
-        "a hang): list of {name, frames}, innermost frame last; analyze_fail: the end of the file that a failed "
-        "compilation left, {file, size, text}",
+        "a hang, or of a crash in native code): list of {name, frames}, innermost frame last; analyze_fail: the end of "
+        "the file that a failed compilation left, {file, size, text}",
     ),
     Section(
         "environment",
@@ -262,7 +263,8 @@ SECTIONS: tuple[Section, ...] = (
         "evidence",
         "The recorder's own cost and its own failures.",
         facts="options, overhead (ns per step: mean, p99; share of step time; bytes held), failures, gradients "
-        "(where they are measured, or why not), mode",
+        "(where they are measured, or why not), mode; recovered (of a bundle made afterwards: ring, time, state, "
+        "records)",
     ),
     Section(
         "statistics",

@@ -233,7 +233,10 @@ class Dump:
     def _batch(self) -> Part | None:
         columns: Sequence[Any] = self.batch()
         if not columns:
-            self.writer.skip("batch", "the batch is not at hand (it never passes through the host in sink mode)")
+            self.writer.skip(
+                "batch",
+                "the batch is not at hand: no step is under way, or it never passes through the host (sink mode)",
+            )
             return None
         budget = int(self.flight.options.max_bundle_bytes * BATCH_SHARE) if self.flight.options.batch == "auto" else 0
         names = self.flight.dataset.get("columns")

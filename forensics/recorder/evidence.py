@@ -12,9 +12,9 @@ from forensics.bundle import schema, tensors
 from forensics.bundle.content import Part
 from forensics.bundle.ringfile import RingContent
 from forensics.recorder import framework
+from forensics.recorder.installed import Installed
 from forensics.recorder.learning_rate import LearningRate
 from forensics.recorder.measure import histogram, histogram_table, statistics, statistics_table
-from forensics.recorder.tap import Installed
 
 # Rates of a schedule are worked out when a bundle is written, for as many of the last steps.
 EVALUATED_RATES = 64
@@ -69,19 +69,20 @@ def gradients(installed: Installed, names: Sequence[str], steps: Sequence[tuple[
         steps: (steps measured so far, step number) as noted at the end of each step.
     """
     history = installed.history()
-    numbers = np.full(len(history.norms), np.nan)
+    norms, numbers = history.norms, np.full(len(history.norms), np.nan)
     if steps:
-        measured = np.array([count for count, _ in steps])
-        wanted = history.first + 1 + np.arange(len(numbers))
+        measured, noted = np.array(steps, np.int64).T
+        # Rows from before the first note may be another run's.
+        own = history.numbers > measured[0] - noted[0]
+        norms, numbers, wanted = norms[own], numbers[own], history.numbers[own]
         at = np.searchsorted(measured, wanted)
-        inside = at < len(measured)
+        inside = at < len(measured)  # the last row's step may not be over
         at, wanted = at[inside], wanted[inside]
-        noted = np.array([step for _, step in steps])
         # In sink mode several steps are measured between two notes: count back from the later one, but not past the
         # earlier one (with gradient accumulation fewer are measured than taken).
         back = np.minimum(measured[at] - wanted, noted[at] - np.where(at > 0, noted[at - 1], 0) - 1)
         numbers[inside] = noted[at] - np.maximum(back, 0)
-    tables: dict[str, dict[str, Any]] = {"": {"step": numbers, "parameter": names, "norm": history.norms}}
+    tables: dict[str, dict[str, Any]] = {"": {"step": numbers, "parameter": names, "norm": norms}}
     if history.details is not None:
         sizes = np.array([max(1, int(weight.size)) for weight in installed.weights], dtype=np.float64)
         tables["last"] = {
@@ -90,7 +91,11 @@ def gradients(installed: Installed, names: Sequence[str], steps: Sequence[tuple[
             "nonfinite": history.details[:, 1],
             "zero_share": history.details[:, 2] / sizes,
         }
-    facts = {"source": f"measured on the device, {installed.place}", "capacity": installed.probe.capacity}
+    facts = {
+        "source": installed.source,
+        "capacity": installed.probe.capacity,
+        "every": installed.thinning.period,
+    }
     return Part(facts, tables)
 
 

@@ -11,12 +11,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from forensics.bundle.content import Header
 from forensics.recorder import describe, environment, framework, host, tap
+from forensics.recorder.account import Account
 from forensics.recorder.guard import Guard
 from forensics.recorder.happenings import Happenings
+from forensics.recorder.installed import Installed
 from forensics.recorder.learning_rate import LearningRate
 from forensics.recorder.machine import DeviceMemory, HostMemory
 from forensics.recorder.options import Options
@@ -30,8 +30,10 @@ from forensics.recorder.watchdog import Watchdog
 from forensics.recorder.workload import Workload
 
 MAX_EVENTS = 1_000
-# What the ring of gradient norms may take on the device.
-GRADIENT_RING_BYTES = 8 * 2**20
+# What the ring of gradient norms may take, on the device and on the host each.
+GRADIENT_RING_BYTES = 4 * 2**20
+# Seconds between two readings of the resident memory.
+RESIDENT_EVERY = 0.05
 WRITER = "msforensics 0.1.0"
 
 
@@ -53,8 +55,8 @@ class Flight:
         self.ring: Ring | None = None
         self.workload: Workload | None = None
         self.rate: LearningRate | None = None
-        self.installed: tap.Installed | None = None
-        self.no_gradients = "gradients were not asked for"
+        self.installed: Installed | None = None
+        self.no_gradients = "training had not begun"
         self.rebuilt: Rebuilt | None = None
         self.environment: dict[str, Any] = {}
         self.model: tuple[dict[str, Any], Mapping[str, Any]] = ({}, {})
@@ -65,14 +67,14 @@ class Flight:
         self.watchdog: Watchdog | None = None
         self._host_memory = HostMemory()
         self._device_memory = DeviceMemory()
+        self._resident = self._resident_at = math.nan
         self._begun = math.nan
         self._ended = math.nan
         self._used_rate = math.nan
         self._waited = math.nan
-        self._cost = np.zeros(4096)
-        self._busy = np.zeros(4096)
-        self._costed = 0
+        self._account = Account()
         self._hook_ns = 0
+        self._spent_ns = 0
 
     # -- before the first step ---------------------------------------------------------------------------------
 
@@ -129,6 +131,7 @@ class Flight:
 
     def _install_tap(self, workload: Workload) -> None:
         if self.options.gradients == "off":
+            self.no_gradients = "gradients were not asked for"
             return
         installed = self.guard.run(
             "gradient tap",
@@ -154,11 +157,12 @@ class Flight:
             "max_bytes": GRADIENT_RING_BYTES,
         }
 
-    def tapped(self, installed: tap.Installed) -> None:
+    def tapped(self, installed: Installed) -> None:
         """Gradients are measured from now on."""
         if self.installed is None or self.installed.probe is not installed.probe:
             self.measured_at.clear()
         self.installed = installed
+        self._spent_ns = installed.spent_ns
         self.no_gradients = ""
 
     def _write_sidecar(self) -> None:
@@ -180,6 +184,8 @@ class Flight:
         rebuilt = self.rebuilt
         if rebuilt is not None:
             self.guard.run("rebuilt gradients", lambda: rebuilt.step_begin(step), None)
+        if self.installed is not None:
+            self.guard.run("thinning", self.installed.begin_step, None)
         if self.ring is not None:
             self.ring.state("computing", step)
         self._hook_ns = time.perf_counter_ns() - entered
@@ -210,30 +216,40 @@ class Flight:
                     pulse.norm if pulse is not None else math.nan,
                     now - self._begun,
                     self._waited,
-                    float(self._host_memory.rss()),
+                    self._rss(now),
                     self._device_memory.allocated(),
                 ),
                 own,
             )
             self.ring.state("waiting-for-input", step)
         self.happenings.overflow(outputs.overflow, scale)
-        slot = self._costed % len(self._cost)
-        self._busy[slot] = (now - self._begun + (0.0 if math.isnan(self._waited) else self._waited)) * 1e9
         self._ended = time.monotonic()
+        seconds = now - self._begun
         if self.watchdog is not None:
             self.watchdog.step(self._ended - self._begun)
-        self._cost[slot] = self._hook_ns + time.perf_counter_ns() - entered
-        self._costed += 1
+        measuring = 0
+        if self.installed is not None:
+            self.guard.run("thinning", lambda: self.installed.end_step(seconds) if self.installed else None, None)
+            # Also what went into the gradients during the step itself.
+            spent, self._spent_ns = self._spent_ns, self.installed.spent_ns
+            measuring = self._spent_ns - spent
+        cost = self._hook_ns + measuring + time.perf_counter_ns() - entered
+        self._account.step(cost, seconds, self._waited)
         return Reading(step, epoch, outputs.loss, outputs.known, outputs.overflow, scale, pulse)
 
     def _pulse(self, step: int) -> Pulse | None:
         if self.installed is None:
             return None
         pulse = self.guard.run("gradient pulse", self.installed.pulse, None)
-        if pulse is None or pulse.measured == 0:
-            return None
-        self.measured_at.append((pulse.measured, step))
+        if pulse is not None:
+            self.measured_at.append((pulse.measured, step))
         return pulse
+
+    def _rss(self, now: float) -> float:
+        """Resident memory; read again when a while has passed, for it changes slowly and the reading is a call."""
+        if not now - self._resident_at < RESIDENT_EVERY:
+            self._resident, self._resident_at = float(self._host_memory.rss()), now
+        return self._resident
 
     # -- whenever ----------------------------------------------------------------------------------------------
 
@@ -263,20 +279,12 @@ class Flight:
 
     def overhead(self) -> dict[str, float]:
         """The recorder's own measured cost; see `FlightRecorder.overhead`."""
-        kept = min(self._costed, len(self._cost))
-        cost, busy = self._cost[:kept], self._busy[:kept]
-        gradient_ring = self.installed.probe.nbytes if self.installed is not None else 0
-        held = (self.ring.nbytes if self.ring is not None else 0) + self._cost.nbytes + self._busy.nbytes
-        if not kept:
-            return {"steps": 0, "mean_ns": 0.0, "p99_ns": 0.0, "share": 0.0, "host_bytes": held, "device_bytes": 0}
-        return {
-            "steps": self._costed,
-            "mean_ns": float(cost.mean()),
-            "p99_ns": float(np.percentile(cost, 99)),
-            "share": float(cost.sum() / max(1.0, busy.sum())),
-            "host_bytes": held,
-            "device_bytes": gradient_ring,
-        }
+        held = self._account.nbytes + (self.ring.nbytes if self.ring is not None else 0)
+        device = 0
+        if self.installed is not None:
+            held += self.installed.host_bytes
+            device = self.installed.probe.nbytes
+        return {**self._account.summary(), "host_bytes": held, "device_bytes": device}
 
     def header(self) -> Header:
         """The attributes of a bundle written now."""

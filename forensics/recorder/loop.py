@@ -7,6 +7,7 @@ from typing import Any
 
 from forensics.recorder import framework, tap
 from forensics.recorder.flight import Flight
+from forensics.recorder.guard import logger
 from forensics.recorder.outputs import Outputs, read_outputs
 from forensics.recorder.response import Response
 from forensics.recorder.workload import Workload
@@ -21,7 +22,7 @@ class Loop:
     def __init__(self, flight: Flight, response: Response) -> None:
         self._flight = flight
         self._response = response
-        self._step = 0
+        self._step = self._began = 0
         self._batch: Sequence[Any] = ()
 
     @property
@@ -36,7 +37,7 @@ class Loop:
         joined = network if hasattr(network, "cells_and_names") else None
         inner = optimizer.optimizer if isinstance(optimizer, tap.Hold) else optimizer
         workload = Workload(network, inner, weights, None, None, forward, joined)
-        self._step = flight.step
+        self._step = self._began = flight.step
         self._response.begin()
         held = optimizer
 
@@ -51,6 +52,13 @@ class Loop:
         flight.guard.run("step begin", lambda: flight.step_begin(self._step + 1, max(1, flight.epoch)), None)
         return held
 
+    def _check_used(self) -> None:
+        installed = self._flight.installed
+        if installed is not None and installed.measured == 0:
+            text = "the optimizer that watch() returned was not called: no gradient is measured, no update held back"
+            self._flight.note("no-gradients", text)
+            logger.warning("%s (optimizer = recorder.watch(net, optimizer))", text)
+
     def step(self, loss: Any, batch: Any, epoch: int | None, named: Mapping[str, Any]) -> None:
         """The step is done. Raises TrainingTripped when a trigger ends the run."""
         flight = self._flight
@@ -64,6 +72,8 @@ class Loop:
                 flight.guard.run("response", lambda: self._response.judge(reading), None)
         finally:
             self._batch = ()
+        if self._step == self._began + 1:
+            flight.guard.run("unused optimizer", self._check_used, None)
         # The next step begins here: what a loop does between two steps cannot be told apart.
         flight.guard.run("step begin", lambda: flight.step_begin(self._step + 1, number), None)
 

@@ -42,6 +42,10 @@ class Options:
         hang = self.hang_after
         if not (hang is None or hang == "auto" or (isinstance(hang, int | float) and hang > 0)):
             raise ConfigurationError(f'hang_after is "auto", None or a number of seconds, not {hang!r}')
+        if not isinstance(self.scalars, Mapping):
+            raise ConfigurationError("scalars maps names to functions of the callback parameters")
+        if not isinstance(self.alerts, tuple | list):
+            raise ConfigurationError("alerts is a list of functions of (trigger, bundle path)")
         for name, read in self.scalars.items():
             if not isinstance(name, str) or not callable(read):
                 raise ConfigurationError("scalars maps names to functions of the callback parameters")

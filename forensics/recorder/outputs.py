@@ -54,7 +54,7 @@ def _number(value: Any) -> tuple[float, bool]:
             return math.nan, False
     if not framework.is_tensor(value) or not 0 < int(value.size) <= MAX_LOSS_ELEMENTS:
         return math.nan, False
-    array = framework.peek(value)
+    array = framework.numbers(value)
     if array.dtype.kind not in "biuf":
         return math.nan, False
     return (float(array.reshape(-1)[0]) if array.size == 1 else _mean(array)), True

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 
 @dataclass(frozen=True)
 class Pulse:
@@ -22,6 +25,23 @@ class Pulse:
     nonfinite: int
     measured: int
     broken: int | None = None
+
+
+@dataclass(frozen=True)
+class GradientHistory:
+    """A ring of gradient norms, oldest first.
+
+    Attributes:
+        norms: (S, P) float32.
+        numbers: (S,) int64: which of the steps measured each row is, from 1; gaps where norms were thinned.
+        details: (P, 4) of the last suspicious step, whose number is `suspicious`: largest finite magnitude, non-finite
+            elements, zeros, sum of (x / largest)²; None without one.
+    """
+
+    norms: npt.NDArray[np.float32]
+    numbers: npt.NDArray[np.int64]
+    details: npt.NDArray[np.float64] | None
+    suspicious: int
 
 
 @dataclass(frozen=True)

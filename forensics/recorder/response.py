@@ -61,6 +61,10 @@ class Response:
         """Whether a bundle is being written at this moment (a signal may come in between)."""
         return self._writing
 
+    def held_back(self, reading: Reading) -> bool:
+        """Whether this step's update was kept from the weights: only when its gradients passed the hold, and failed."""
+        return self.holds and reading.pulse is not None and reading.pulse.broken is not None
+
     def begin(self) -> None:
         """A new run of steps: no fault is going on."""
         self._skips, self._ongoing, self.raised = 0, "", None
@@ -86,7 +90,7 @@ class Response:
             path = self.write(trip, held_back=False)
             self._ongoing = trip.kind
             if self._options.on_trip == "raise":
-                self._end(trip, path, "")
+                self._end(trip, path, "", False)
 
     def judge(self, reading: Reading) -> None:
         """Run the triggers on a step, and act. Raises TrainingTripped when the run is to end."""
@@ -96,7 +100,7 @@ class Response:
         collapse = self.flight.guard.run("collapse trigger", lambda: self._collapse.check(reading), None)
         spike = self.flight.guard.run("spike trigger", lambda: self._spike.check(reading), None)
         if trip is not None:
-            self._poisoned(trip)
+            self._poisoned(trip, reading)
         elif collapse is not None:
             self._collapsed(collapse)
         else:
@@ -104,26 +108,27 @@ class Response:
             if spike is not None:
                 self._spiked(spike)
 
-    def _poisoned(self, trip: Trip) -> None:
+    def _poisoned(self, trip: Trip, reading: Reading) -> None:
         if self._options.on_trip == "record":
             if self._ongoing != trip.kind:
                 self.write(trip, held_back=False)
             self._ongoing = trip.kind
             return
-        path = self.write(trip, held_back=self.holds)
+        held = self.held_back(reading)
+        path = self.write(trip, held_back=held)
         self._skips += 1
         if self._options.on_trip == "skip" and self._skips < SKIPS_IN_A_ROW:
-            self.flight.note("skip", f"{trip.message}; the update was {'' if self.holds else 'not '}held back")
+            self.flight.note("skip", f"{trip.message}; the update was {'' if held else 'not '}held back")
             return
         after = f" after {self._skips} skips in a row" if self._options.on_trip == "skip" else ""
-        self._end(trip, path, after)
+        self._end(trip, path, after, held)
 
     def _collapsed(self, trip: Trip) -> None:
         first = self._ongoing != trip.kind
         self._ongoing = trip.kind
         path = self.write(trip, held_back=True) if first else None
         if self._options.on_trip == "raise":
-            self._end(trip, path, "")
+            self._end(trip, path, "", True)
 
     def _spiked(self, trip: Trip) -> None:
         # A spike often heals: it never ends the run, and leaves room for the bundle of what may follow.
@@ -133,9 +138,9 @@ class Response:
             self._quiet_until = self.flight.step + SPIKE_PAUSE
             self.write(trip, held_back=False)
 
-    def _end(self, trip: Trip, path: Path | None, after: str) -> None:
+    def _end(self, trip: Trip, path: Path | None, after: str, held: bool) -> None:
         flight = self.flight
-        trigger = self._facts(trip)
+        trigger = {**self._facts(trip), "held_back": held}
         newest = path or (self.bundles[-1] if self.bundles else None)
         where = f"step {trigger['step']} (epoch {flight.epoch})"
         self.raised = TrainingTripped(f"{trip.message} at {where}{after}", bundle=newest, trigger=trigger)

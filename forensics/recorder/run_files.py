@@ -69,7 +69,7 @@ class RunFiles:
     def reopen(self) -> None:
         """The run goes on after it had ended."""
         if self.on_disk:
-            self._guard.run("lock", lambda: self._lock.acquire(self.folder, self.run), None)
+            self._lock.acquire(self.folder, self.run)
 
     def close(self) -> None:
         """The run is over: another recorder may have the folder."""

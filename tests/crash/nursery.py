@@ -8,6 +8,7 @@ thing. See `nursing` for the other end.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import itertools
 import json
@@ -20,8 +21,9 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from forensics.bundle import schema
 from forensics.recorder.ring import Ring
@@ -89,6 +91,11 @@ def trainings(
     limit: int | None = None,
     sizes: bool = False,
     break_sidecar: bool = False,
+    alone: bool = False,
+    die_at: int = 0,
+    die_by: str = "",
+    no_memory_for: str = "",
+    no_memory_at: int = -1,
     **options: Any,
 ) -> None:
     """A real training: says each step that is finished, and at the end what the weights are.
@@ -98,9 +105,13 @@ def trainings(
         dumps: steps at whose end a bundle is asked for.
         stop_at: step at whose end to wait to be told.
         spin_at: step after which nothing more happens.
+        die_at, die_by: step at whose end to die in native code ("segfault", "abort") or by os._exit ("exit").
         limit: bytes that a file may have (writes past it fail as on a full disk).
         sizes: say how large the file of each stage is.
+        alone: train without a recorder.
         break_sidecar: have the write of the sidecar alone fail.
+        no_memory_for: module and function of the recorder that finds no memory left.
+        no_memory_at: number of the stage for whose file there is no memory left.
         **options: of the recorder.
     """
     import mindspore as ms
@@ -119,11 +130,18 @@ def trainings(
                 wait_to_be_told()
             while step == spin_at:
                 time.sleep(0.01)
+            if step == die_at:
+                _die(die_by)
 
     if sizes:
         _tell_sizes()
     if break_sidecar:
         _allow_no_sidecar()
+    if no_memory_for:
+        module, function = no_memory_for.split(".")
+        setattr(import_module(f"forensics.recorder.{module}"), function, _no_memory)
+    if no_memory_at >= 0:
+        _no_memory_at(no_memory_at)
     if limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     _tell_log()
@@ -132,7 +150,8 @@ def trainings(
     trained = training.model()
     data = training.dataset(batches, (bad,) if bad else ())
     with suppress(TrainingTripped):
-        trained.train(epochs, data, callbacks=[recorder, Says()], dataset_sink_mode=False)
+        callbacks = [Says()] if alone else [recorder, Says()]
+        trained.train(epochs, data, callbacks=callbacks, dataset_sink_mode=False)
     digest = hashlib.sha256(b"".join(w.tobytes() for w in training.weights_of(training.network_of(trained)).values()))
     say(f"weights {digest.hexdigest()}")
 
@@ -179,13 +198,21 @@ def hangs(folder: Path) -> None:
 
     scalars = evidence.scalars
 
-    def slow(*arguments: Any) -> Any:
+    def slow(ring: Any, rate: Any) -> Any:
         evidence.scalars = scalars
         wait_to_be_told()
-        return scalars(*arguments)
+        return scalars(ring, rate)
 
     evidence.scalars = slow
     trainings(folder, spin_at=5, hang_after=0.3)
+
+
+def _die(how: str) -> None:
+    if how == "segfault":
+        ctypes.string_at(0)
+    elif how == "abort":
+        os.abort()
+    os._exit(3)
 
 
 def _tell_log() -> None:
@@ -224,6 +251,19 @@ def _allow_no_sidecar() -> None:
     RunFiles.write_sidecar = limited  # type: ignore[method-assign]
 
 
+def _no_memory(*_: Any, **__: Any) -> NoReturn:
+    raise MemoryError
+
+
+def _no_memory_at(stage: int) -> None:
+    from forensics.bundle.writer import BundleWriter
+
+    whole, numbers = BundleWriter._image, itertools.count()
+    BundleWriter._image = (  # type: ignore[method-assign]
+        lambda self: _no_memory() if next(numbers) == stage else whole(self)
+    )
+
+
 VICTIMS: dict[str, Callable[..., None]] = {
     "rings": rings,
     "flights": flights,
@@ -236,10 +276,8 @@ VICTIMS: dict[str, Callable[..., None]] = {
 def main() -> None:
     """Fork victims until there are no more orders."""
     if sys.argv[1:] == ["mindspore"]:
-        from forensics import FlightRecorder
-        from tests import training
-
-        assert FlightRecorder, training
+        for module in ("forensics.recorder.callback", "tests.training"):
+            import_module(module)
     say("ready")
     while line := _commands.readline():
         order = json.loads(line)

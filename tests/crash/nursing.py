@@ -4,15 +4,39 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+# No test goes by time: this only keeps a broken one from waiting for ever, in seconds.
+PATIENCE = 300.0
+
+
+class Lines:
+    """Lines of a pipe as they come."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._rest = b""
+
+    def next(self) -> str:
+        """The next line without its end. Raises AssertionError when there will be none."""
+        while b"\n" not in self._rest:
+            readable, _, _ = select.select([self._handle], [], [], PATIENCE)
+            assert readable, f"nothing was said for {PATIENCE} s"
+            piece = os.read(self._handle, 65536)
+            assert piece, "the nursery is gone"
+            self._rest += piece
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line.decode("utf-8", "replace")
 
 
 class Victim:
@@ -23,24 +47,23 @@ class Victim:
         status: its exit code, or minus the signal, once it has ended.
     """
 
-    def __init__(self, nursery: subprocess.Popen[str], pid: int) -> None:
+    def __init__(self, orders: IO[bytes], lines: Lines, pid: int) -> None:
         self.pid = pid
         self.heard: list[str] = []
         self.status: int | None = None
-        self._nursery = nursery
+        self._orders = orders
+        self._lines = lines
 
     def listen(self) -> Iterator[str]:
         """Its lines as they come, until it has ended."""
-        assert self._nursery.stdout is not None
         while self.status is None:
-            line = self._nursery.stdout.readline()
-            assert line, f"the nursery is gone, after {self.heard[-5:]}"
-            word, _, rest = line.rstrip("\n").partition(" ")
+            line = self._lines.next()
+            word, _, rest = line.partition(" ")
             if word == "died":
                 self.status = int(rest)
                 return
-            self.heard.append(line.rstrip("\n"))
-            yield self.heard[-1]
+            self.heard.append(line)
+            yield line
 
     def until(self, word: str) -> str:
         """Listen up to a line that begins with this word; returns its rest."""
@@ -51,9 +74,7 @@ class Victim:
 
     def tell(self) -> None:
         """It may go on."""
-        assert self._nursery.stdin is not None
-        self._nursery.stdin.write("\n")
-        self._nursery.stdin.flush()
+        self._orders.write(b"\n")
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
@@ -79,18 +100,16 @@ class Victim:
 class Nursery:
     """Forks victims from one process that has imported what they need."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
+    def __init__(self, orders: IO[bytes], lines: Lines) -> None:
+        self._orders = orders
+        self._lines = lines
 
     def start(self, how: str, folder: Path, **options: Any) -> Victim:
         """A new victim; only one lives at a time."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"how": how, "folder": str(folder), **options}) + "\n")
-        self._process.stdin.flush()
-        word, number = self._process.stdout.readline().split()
+        self._orders.write(json.dumps({"how": how, "folder": str(folder), **options}).encode() + b"\n")
+        word, _, number = self._lines.next().partition(" ")
         assert word == "pid"
-        return Victim(self._process, int(number))
+        return Victim(self._orders, self._lines, int(number))
 
 
 @contextmanager
@@ -103,14 +122,17 @@ def nursery(folder: Path, *, mindspore: bool) -> Iterator[Nursery]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        text=True,
+        bufsize=0,
+        start_new_session=True,
     )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    lines = Lines(process.stdout.fileno())
     try:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line == "ready\n":
-                break
-        yield Nursery(process)
+        while lines.next() != "ready":
+            pass
+        yield Nursery(process.stdin, lines)
     finally:
-        process.kill()
+        # With it goes a victim that a failed test has left behind.
+        os.killpg(process.pid, signal.SIGKILL)
         process.communicate()

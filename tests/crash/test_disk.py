@@ -33,7 +33,9 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
 
 @pytest.fixture(scope="module")
 def sound(training: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, int]]:
-    """The weights of the training on a sound disk, and the sizes of what it writes, in bytes."""
+    """The weights of the training without a recorder, and the sizes of what one writes on a sound disk, in bytes."""
+    alone = training.start("trainings", tmp_path_factory.mktemp("alone"), alone=True)
+    alone.end()
     folder = tmp_path_factory.mktemp("sound")
     victim = training.start("trainings", folder / "run", dumps=[5], sizes=True)
     victim.end()
@@ -42,7 +44,8 @@ def sound(training: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     for ending in (".ring", ".json"):
         (path,) = rank.glob(f"*{ending}")
         sizes[ending] = path.stat().st_size
-    (weights,) = victim.all("weights")
+    (weights,) = alone.all("weights")
+    assert victim.all("weights") == [weights]
     return weights, sizes
 
 

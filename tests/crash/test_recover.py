@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +15,10 @@ import pytest
 
 from forensics import analyze, open_bundle
 from forensics.analysis.recovery import recover
+from forensics.bundle.ringfile import read_ring
 from forensics.errors import NothingToRecover
 from tests.builders import check_json
-from tests.crash.nursing import Nursery, Victim, nursery
+from tests.crash.nursing import ROOT, Nursery, Victim, nursery
 from tests.crash.witness import after_kill, torn
 
 KILLS_WITHOUT_MINDSPORE = 20
@@ -98,7 +102,7 @@ class TestRestarts:
             after = files(tmp_path, "run-*")
             # The next process writes files of its own, and touches no other.
             assert {path: after[path] for path in before} == before
-            assert len(after) == len(before) + 3
+            assert len(list(tmp_path.rglob("*.ring"))) == len(pids)
         parsed = check_json(analyze(tmp_path / "run"))
         assert parsed["bundle"]["run"].endswith(f"-{pids[1]}"), "the newest run is the one that is judged"
         assert len(recover(tmp_path / "run").written) == 2
@@ -168,3 +172,82 @@ def test_a_process_that_still_runs_is_left_alone(training: Nursery, tmp_path: Pa
 def _damaged(path: Path) -> list[Any]:
     with open_bundle(path) as bundle:
         return [problem for _, problem in bundle.damaged_datasets() if problem]
+
+
+@pytest.mark.mindspore
+@pytest.mark.parametrize(
+    ("how", "status", "cause"),
+    [
+        ("segfault", -signal.SIGSEGV, "segmentation-fault"),
+        ("abort", -signal.SIGABRT, "segmentation-fault"),
+        ("exit", 3, "killed"),
+    ],
+)
+def test_other_deaths_without_a_word(training: Nursery, tmp_path: Path, how: str, status: int, cause: str) -> None:
+    victim = training.start("trainings", tmp_path / "run", die_at=7, die_by=how)
+    victim.end()
+    assert victim.status == status
+    in_memory = check_json(analyze(tmp_path / "run"))
+    (path,) = recover(tmp_path).written
+    parsed = check_json(analyze(path))
+    assert parsed["verdict"] == in_memory["verdict"]
+    assert (parsed["verdict"]["cause"], parsed["bundle"]["trigger"]["kind"]) == (cause, "killed")
+    with open_bundle(path) as bundle:
+        assert bundle.table("scalars")["step"].tolist() == list(range(1, 8))
+        if how == "exit":
+            assert not bundle.has("exception")
+            return
+        (crashed, *_) = bundle.facts("exception")["threads"]
+        assert "_die" in [frame["function"] for frame in crashed["frames"]]
+    assert "nursery.py" in parsed["verdict"]["headline"]
+
+
+LOOP = """
+import os, sys
+import mindspore as ms
+from forensics import FlightRecorder
+from tests import training
+how = sys.argv[2]
+ms.set_context(mode=ms.PYNATIVE_MODE)
+made = training.model()
+network, optimizer = training.network_of(made), made._optimizer
+def forward(x, y):
+    return ms.ops.cross_entropy(network(x), y)
+gradients = ms.value_and_grad(forward, None, optimizer.parameters)
+recorder = FlightRecorder(sys.argv[1], hang_after=None)
+optimizer = recorder.watch(network, optimizer, forward)
+for x, y in training.dataset(4).create_tuple_iterator():
+    loss, found = gradients(x, y)
+    optimizer(found)
+    recorder.step(loss=loss)
+if how == "raise":
+    raise LookupError("after the last step")
+if how == "exit":
+    os._exit(3)
+"""
+
+
+@pytest.mark.mindspore
+@pytest.mark.parametrize(
+    ("how", "status", "state", "reason"),
+    [
+        ("end", 0, "finished", "its run finished"),
+        ("raise", 1, "failed", "already"),
+        ("exit", 3, "computing", ""),
+    ],
+)
+def test_a_loop_that_never_says_that_it_ends(tmp_path: Path, how: str, status: int, state: str, reason: str) -> None:
+    script = tmp_path / "loop.py"
+    script.write_text(LOOP)
+    command = [sys.executable, str(script), str(tmp_path / "run"), how]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=300)
+    assert done.returncode == status, done.stderr[-2000:]
+    (ring,) = tmp_path.rglob("*.ring")
+    assert read_ring(ring).columns["step"].tolist() == [1, 2, 3, 4]
+    assert read_ring(ring).state == state
+    if reason:
+        with pytest.raises(NothingToRecover, match=reason):
+            recover(tmp_path)
+    else:
+        assert len(recover(tmp_path).written) == 1

@@ -55,6 +55,15 @@ def test_an_exception_reaches_the_user_and_the_bundle(mode: str, scratch: Path) 
         assert bundle.table("scalars")["step"].tolist() == [1, 2, 3, 4]
 
 
+def test_a_step_that_never_ended_has_no_record(mode: str, scratch: Path) -> None:
+    recorder = FlightRecorder(scratch / "run")
+    with pytest.raises(RuntimeError, match="before"):
+        _train(recorder, [Raises("on_train_step_begin", RuntimeError("before the computation"))])
+    with open_bundle(recorder.bundles[0]) as bundle:
+        assert bundle.facts("trigger")["kind"] == "exception"
+        assert bundle.table("scalars")["step"].tolist() == [1, 2, 3]
+
+
 def test_an_interrupt_from_the_keyboard(mode: str, scratch: Path) -> None:
     recorder = FlightRecorder(scratch / "run")
     with pytest.raises(KeyboardInterrupt):

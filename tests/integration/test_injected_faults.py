@@ -10,7 +10,7 @@ import pytest
 
 from forensics import FlightRecorder, TrainingTripped, open_bundle
 from forensics.bundle.writer import BundleWriter
-from forensics.recorder import autopsy, callback, describe, environment, evidence, exceptions, framework, tap
+from forensics.recorder import autopsy, callback, describe, environment, evidence, exceptions, framework, installed, tap
 from forensics.recorder.crash import NativeTraces, Signals
 from forensics.recorder.flight import Flight
 from forensics.recorder.learning_rate import LearningRate
@@ -32,7 +32,7 @@ DURING: list[tuple[Any, str, str]] = [
     (describe, "describe_model", "model"),
     (describe, "describe_dataset", "dataset"),
     (tap, "install", "gradient tap"),
-    (tap.Installed, "pulse", "gradient pulse"),
+    (installed.Installed, "pulse", "gradient pulse"),
     (LearningRate, "now", "learning rate"),
     (HostMemory, "rss", "step end"),
     (Flight, "begin", "train begin"),

@@ -131,6 +131,25 @@ def test_the_learning_rate_is_the_one_that_was_used(mode: str, scratch: Path) ->
         assert "forward" not in bundle.missing
 
 
+def test_an_optimizer_that_was_not_rebound_is_told(mode: str, scratch: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with FlightRecorder(scratch / "run") as recorder:
+        network, optimizer, _, gradient = _parts()
+        recorder.watch(network, optimizer)
+
+        def loop() -> None:
+            for x, y in _batches((4,)):
+                loss, gradients = gradient(x, y)
+                optimizer(gradients)
+                recorder.step(loss=loss, batch=(x, y))
+
+        with pytest.raises(TrainingTripped, match="the update was applied") as caught:
+            loop()
+    assert caplog.text.count("was not called") == 1
+    assert caught.value.trigger["held_back"] is False
+    with open_bundle(recorder.bundles[0]) as bundle:
+        assert bundle.facts("trigger")["held_back"] is False
+
+
 def test_without_watch_there_is_still_a_history(mode: str, scratch: Path) -> None:
     with FlightRecorder(scratch / "run", gradients="off") as recorder:
         network, optimizer, _, gradient = _parts()

@@ -22,7 +22,7 @@ from forensics.analysis.rule import Limit, Rule, score
 _REMEDY = (
     t(
         "Look at the named samples: the bundle holds the batch (msforensics inspect), and their place in the data set "
-        "is step × batch size."
+        "is (step − 1) × batch size + sample, in the first epoch and without shuffling."
     ),
     t("Filter them out in the pipeline: dataset.filter(lambda x: np.isfinite(x).all(), ['x']), and repair the source."),
     t("Standardise the inputs; a statistic over a constant or empty sample gives 0 / 0."),

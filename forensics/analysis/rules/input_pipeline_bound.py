@@ -63,7 +63,8 @@ class InputPipelineBound(Rule):
             score=max(75.0, points) if warns else min(74.0, points),
             confidence=0.85 if warns else 0.5,
             role="initiating",
-            status="established",
+            # Time of other callbacks is in it as well.
+            status="supported",
             step=step,
             phase="input",
             headline=t(
@@ -73,7 +74,10 @@ class InputPipelineBound(Rule):
                 step=step,
             ),
             summary=t("{share} % of a step is waiting for the batch.", share=figure(100 * share)),
-            explanation=t("Between the end of a step and the beginning of the next nothing but the pipeline runs."),
+            explanation=t(
+                "Between the end of a step and the beginning of the next the pipeline runs, and callbacks that are "
+                "listed after the recorder."
+            ),
             remedy=(
                 t(
                     "Raise num_parallel_workers of the data set and of its map operations, and "

@@ -153,6 +153,7 @@ def test_sizes_are_bounded(tmp_path: Path) -> None:
 def test_nothing_to_read(tmp_path: Path) -> None:
     assert read(tmp_path / "none") is None
     assert read(tmp_path) is None
+    assert read(tmp_path / ("x" * 300)) is None
     (tmp_path / "empty").touch()
     assert read(tmp_path / "empty") is None
     os.mkfifo(tmp_path / "pipe")

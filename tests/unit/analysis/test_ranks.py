@@ -56,11 +56,11 @@ class TestOneRank:
         assert parsed["ranks_missing"] == []
         assert analyzed(tmp_path / "rank_0")["bundle"] == parsed["bundle"]
 
-    def test_the_newest_failure_and_not_what_was_asked_for_later(self, tmp_path: Path) -> None:
-        write(tmp_path, "nan-loss", step=5, minute=1)
-        last = write(tmp_path, "nan-loss", step=9, minute=2)
+    def test_the_first_bad_value_and_not_what_followed_or_was_asked_for_later(self, tmp_path: Path) -> None:
+        first = write(tmp_path, "nonfinite-gradient", step=5, minute=1)
+        write(tmp_path, "nan-loss", step=9, minute=2)
         write(tmp_path, "manual", step=9, minute=3)
-        assert analyzed(tmp_path)["bundle"]["path"] == str(last)
+        assert analyzed(tmp_path)["bundle"]["path"] == str(first)
 
     def test_only_manual_ones(self, tmp_path: Path) -> None:
         write(tmp_path, "manual", step=30, minute=1)

@@ -28,6 +28,7 @@ from forensics.bundle.ringfile import read_ring
 from forensics.bundle.writer import BundleWriter
 from forensics.cli import main
 from forensics.errors import BundleMissing, BundleNotWritten, NothingToRecover
+from forensics.recorder import host
 from tests.builders import check_json
 from tests.remains import SIDECAR, leave
 
@@ -262,6 +263,14 @@ class TestWhatIsLeftAlone:
         write_bundle(tmp_path, "loss-spike", 5, when=time.time() - 60)
         assert len(recover(tmp_path).written) == 1
 
+    @pytest.mark.parametrize("junk", [None, 3, "yesterday", "2026-13-45T99:99:99Z"])
+    def test_a_bundle_whose_time_is_none(self, tmp_path: Path, junk: Any) -> None:
+        leave(tmp_path, state="writing-bundle")
+        content = {"trigger": Part({"kind": "signal", "step": 5, "time": junk, "message": "SIGTERM"})}
+        header = Header(run="job-1", created="someday")
+        BundleWriter(tmp_path / "odd.h5", header, list(content)).write(content)
+        assert len(recover(tmp_path).written) == 1
+
     def test_a_bundle_of_another_run(self, tmp_path: Path) -> None:
         leave(tmp_path, state="writing-bundle")
         write_bundle(tmp_path, "signal", 9, run="another")
@@ -303,15 +312,12 @@ class TestErrors:
         monkeypatch.setattr(BundleWriter, "write", full)
         for run in ("job-1", "job-2"):
             leave(tmp_path, run=run)
-        found = recover(tmp_path)
-        assert (len(found.written), len(found.failed)) == (1, 1)
         result = invoke(tmp_path)
         assert result.exit_code == 1
+        assert result.stdout.splitlines() == [str(tmp_path / "step-00000006-killed.h5")]
         assert result.stderr.count("\n") == 1
         assert "No space left" in result.stderr
-        for path in tmp_path.glob("*.ring"):
-            if path.stem == "job-2":
-                path.unlink()
+        # What is left now is the one that fails.
         with pytest.raises(BundleNotWritten):
             recover(tmp_path)
 
@@ -438,3 +444,42 @@ def test_a_state_that_no_recorder_writes(tmp_path: Path) -> None:
     (written,) = recover(tmp_path).written
     with open_bundle(written) as bundle:
         assert "did not say" in bundle.facts("trigger")["message"]
+
+
+def test_the_kernels_count_is_asked_of_the_same_group_only(tmp_path: Path) -> None:
+    identity = host.identity()
+    noted = host.memory().get("cgroup", {}).get("oom_kill")
+    if noted is None:
+        pytest.skip("the kernel counts no kills here")
+    for run, facts, expected in (
+        ("job-1", {}, noted),
+        ("job-2", {"cgroup": {**identity["cgroup"], "inode": 1}}, None),
+        ("job-3", {"boot": "an earlier one"}, None),
+    ):
+        path = leave(tmp_path, run=run, facts=facts)
+        environment = gather(path, read_ring(path)).content["environment"].facts
+        assert environment is not None
+        counts = environment["memory"].get("cgroup_at_recovery", {})
+        assert counts.get("oom_kill") == expected
+        assert environment["memory"]["cgroup"] == {"oom_kill": 3}, "what it was at the start stays"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_pages_of_different_age_as_after_a_power_cut(tmp_path: Path, seed: int) -> None:
+    page, random = 4096, np.random.RandomState(seed)
+    older = leave(tmp_path / "older", steps=70).read_bytes()
+    newer = leave(tmp_path / "newer", steps=100).read_bytes()
+    data = bytearray(newer)
+    for start in range(page, len(data), page):  # the first page holds the header, which is as old as the ring
+        if random.rand() < 0.5:
+            data[start : start + page] = older[start : start + page]
+    path = tmp_path / "job-1.ring"
+    path.write_bytes(bytes(data))
+    remains = gather(path, read_ring(path))
+    table = remains.content["scalars"].tables[""]
+    size = ringfile.record_bytes(ringfile.HEADER.unpack_from(newer, 0)[3])
+    # A record that lies within one page is whole. One that lies across two may be of both ages.
+    for step, loss in zip(table["step"], table["loss"], strict=True):
+        slot = ringfile.RECORDS_AT + ((int(step) - 1) % 64) * size
+        if slot // page == (slot + size - 1) // page:
+            assert loss == 1.0 / (1 + step / 10)

@@ -169,7 +169,7 @@ def test_lone_surrogates_become_visible_and_stay_apart(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=8, unique=True))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_names_at_all(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
     path = tmp_path_factory.mktemp("names") / "b.h5"
     tensors = {name: from_numpy(name, np.array([at])) for at, name in enumerate(names)}

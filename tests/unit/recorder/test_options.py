@@ -44,6 +44,8 @@ SOUND: dict[str, Any] = {
         ("scalars", {"a": 1}),
         ("scalars", {1: float}),
         ("alerts", ["mail"]),
+        ("alerts", print),
+        ("scalars", ["accuracy"]),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(name: str, value: Any) -> None:

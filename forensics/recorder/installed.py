@@ -1,0 +1,192 @@
+"""A gradient tap that stands in its place: how it is read, and how often it is asked for norms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from mindspore import Tensor, ops
+
+from forensics.recorder import framework
+from forensics.recorder.probe import GradientProbe
+from forensics.recorder.reading import GradientHistory, Pulse
+from forensics.recorder.switch import Switch
+from forensics.recorder.tap_host import HostProbe
+from forensics.recorder.thinning import Thinning
+
+# What norms may take of the steps' time: where updates are held back, and where the run is only watched.
+HOLDING_SHARE, WATCHING_SHARE = 0.01, 0.005
+# What norms may cost in a graph on the CPU before it has been measured, in ns: for each element, for each parameter,
+# and for a branch of the graph.
+PER_ELEMENT, PER_PARAMETER, PER_BRANCH = 0.8, 15_000.0, 600_000.0
+
+
+class Installed:
+    """A probe where the gradients pass.
+
+    Attributes:
+        probe: what measures inside graphs and on devices.
+        weights: the parameters, in the order of the gradients.
+        place: where it stands, in words.
+        holds: whether it keeps poisoned updates from the weights.
+        host: what measures when the optimizer is called from Python on the CPU, or None.
+        switch: lets the train cell run without the tap, or None where that is not possible.
+        thinning: how often norms are taken.
+    """
+
+    def __init__(
+        self,
+        probe: GradientProbe,
+        weights: Sequence[Any],
+        place: str,
+        holds: bool,
+        host: HostProbe | None = None,
+    ) -> None:
+        self.probe = probe
+        self.weights = list(weights)
+        self.place = place
+        self.holds = holds
+        self.host = host
+        self.switch: Switch | None = None
+        elements = sum(int(weight.size) for weight in self.weights)
+        guess = PER_ELEMENT * elements + PER_PARAMETER * len(self.weights) + PER_BRANCH
+        self.thinning = Thinning(HOLDING_SHARE if holds else WATCHING_SHARE, guess)
+        self._marks = framework.LiveView(probe.marks)
+        self._due = True
+        self._first = True
+        # Seen at the last reading: steps measured and rows, by the host probe and by the other.
+        self._host_seen = [0, 0]
+        self._seen = [0, 0]
+
+    # -- around every step -------------------------------------------------------------------------------------
+
+    def begin_step(self) -> None:
+        """Arrange for the step that begins whether its norms are taken."""
+        due = self.thinning.next()
+        switch = self.switch
+        if due != self._due or (switch is not None and not switch.stands(due) and switch.usable):
+            self._arrange(due)
+
+    def end_step(self, seconds: float) -> None:
+        """The step took so long: may change how often norms are taken."""
+        nanoseconds = seconds * 1e9
+        if self._first:
+            # It compiled the graph, and filled the input pipeline; a second graph, without the tap, takes less.
+            self._first = False
+            self.thinning.change_ns = nanoseconds / 2 if self.switch is not None else 0.0
+        elif self._thins() and math.isfinite(nanoseconds):
+            self.thinning.note(nanoseconds, self._due)
+
+    def pulse(self) -> Pulse | None:
+        """The figures of the last step that was looked at, and whether any since the last call was broken; None when
+        none was looked at since. One small read at most."""
+        host = self.host
+        if host is not None and host.count != self._host_seen[0]:
+            return self._host_pulse(host)
+        count, rows, suspicious, broken_at, bad = self._marks.read().tolist()
+        before, rows_before = self._seen
+        self._seen[0] = count
+        if rows == rows_before:
+            return None
+        self._seen[1] = rows
+        broken = count - broken_at if broken_at > before else None
+        norm = math.sqrt(self.probe.total.asnumpy()[0])
+        if suspicious != count:
+            return Pulse(norm, 0, count, broken)
+        if bad == 0:
+            # The squares of finite gradients overflowed: add them up from the scaled figures.
+            last = self.probe.last.asnumpy().astype(np.float64)
+            norm = float(np.sqrt((last[:, 0] ** 2 * last[:, 3]).sum()))
+        return Pulse(norm, bad, count, broken)
+
+    def _host_pulse(self, host: HostProbe) -> Pulse | None:
+        before, rows_before = self._host_seen
+        self._host_seen[0] = host.count
+        if host.rows == rows_before:
+            return None
+        self._host_seen[1] = host.rows
+        broken = host.count - host.broken if host.broken > before else None
+        bad = host.nonfinite if host.suspicious == host.count else 0
+        return Pulse(host.norm, bad, host.count, broken)
+
+    # -- whenever ----------------------------------------------------------------------------------------------
+
+    @property
+    def measured(self) -> int:
+        """Number of steps measured so far; stays 0 in a train cell that never calls this place."""
+        if self.host is not None and self.host.count:
+            return self.host.count
+        return int(self.probe.marks.asnumpy()[0])
+
+    @property
+    def source(self) -> str:
+        """How and where gradients are measured, in words."""
+        where = "over host memory" if self.host is not None and self.host.count else "on the device"
+        return f"measured {where}, {self.place}"
+
+    @property
+    def spent_ns(self) -> int:
+        """Host time that measuring has taken so far, in ns."""
+        return self.host.spent_ns if self.host is not None else 0
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes held on the host, besides the device's (which on the CPU are the host's too)."""
+        return self.host.nbytes if self.host is not None else 0
+
+    def history(self) -> GradientHistory:
+        """A copy of the ring."""
+        if self.host is not None and self.host.count:
+            return self.host.history()
+        return self.probe.history()
+
+    def arm(self, armed: bool) -> None:
+        """Allow or forbid holding updates back. Nothing else may act on a run when no recorder is watching it."""
+        if self.host is not None:
+            self.host.armed = armed
+        if self.holds:
+            ops.assign(self.probe.armed, Tensor(np.array([armed])))
+        if not armed and self.switch is not None and not self.switch.stands(True):
+            self.switch.to(True)
+
+    def resume(self) -> Installed:
+        """Take it over for another run of steps."""
+        self.arm(True)
+        self._arrange(True)
+        count, rows = self.probe.marks.asnumpy().tolist()[:2]
+        self._seen = [count, rows]
+        if self.host is not None:
+            self._host_seen = [self.host.count, self.host.rows]
+        return self
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _thins(self) -> bool:
+        """Whether norms can be left out. Over host memory they are what the check of an update is made of."""
+        if self.host is not None and self.host.count:
+            if self.holds:
+                return False
+            if self.switch is None or not self.switch.usable:
+                self.thinning.guess_ns = self.host.spent_ns / max(1, self.host.rows)
+                return True
+        return self.holds or (self.switch is not None and self.switch.usable)
+
+    def _arrange(self, due: bool) -> None:
+        self._due = due
+        if self.host is not None:
+            self.host.due = due
+        if self.holds and not (self.host is not None and self.host.count):
+            self._force(due)
+        if self.switch is not None and self.switch.usable:
+            self.switch.to(due)
+
+    def _force(self, due: bool) -> None:
+        value = math.nan if due else 0.0
+        if self.host is not None:
+            # On the CPU the view is the memory itself, and no graph runs between two steps.
+            framework.numbers(self.probe.force)[0] = value
+            if not due or math.isnan(framework.numbers(self.probe.force)[0]):
+                return
+        ops.assign(self.probe.force, Tensor(np.array([value], np.float32)))
