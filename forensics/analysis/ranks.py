@@ -140,7 +140,11 @@ def _step_of(bundle: Bundle) -> float:
     return float(case.steps[-1]) if len(case.steps) else float("inf")
 
 
-def _time_of(bundle: Bundle) -> str:
-    """When what the bundle tells of happened; a recovered one was written later. ISO 8601 in UTC sorts as text."""
-    told = Case(bundle).trigger.get("time")
-    return told if isinstance(told, str) and _TIME.fullmatch(told) else bundle.header.created
+def _time_of(bundle: Bundle) -> tuple[str, float]:
+    """When what the bundle tells of happened; a recovered one was written later. ISO 8601 in UTC sorts as text; within
+    a second the clock of the last recorded step decides."""
+    case = Case(bundle)
+    told = case.trigger.get("time")
+    clock = case.series("time")
+    last = float(clock[-1]) if len(clock) and clock[-1] == clock[-1] else 0.0
+    return told if isinstance(told, str) and _TIME.fullmatch(told) else bundle.header.created, last

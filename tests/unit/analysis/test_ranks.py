@@ -62,6 +62,12 @@ class TestOneRank:
         write(tmp_path, "manual", step=9, minute=3)
         assert analyzed(tmp_path)["bundle"]["path"] == str(first)
 
+    def test_of_two_runs_in_the_same_second_the_later_clock(self, tmp_path: Path) -> None:
+        for run, late in (("z-first", 0.2), ("a-second", 0.7)):
+            columns = {"step": np.arange(1, 11), "loss": np.ones(10), "time": np.arange(10) + late}
+            last = write(tmp_path, "killed", run=run, name=f"{run}.h5", more={"scalars": Part({}, {"": columns})})
+        assert analyzed(tmp_path)["bundle"]["path"] == str(last)
+
     def test_only_manual_ones(self, tmp_path: Path) -> None:
         write(tmp_path, "manual", step=30, minute=1)
         last = write(tmp_path, "manual", step=40, minute=2)
