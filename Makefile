@@ -60,6 +60,9 @@ wheel: venv ## build the wheel and use it, without MindSpore, from another folde
 test-2.7: .venv-2.7/.installed ## the recorder's tests on MindSpore 2.7.0
 	@.venv-2.7/bin/python -m pytest -m mindspore
 
+bench: venv ## what the recorder costs, measured into docs/overhead.md
+	@$(BIN)/python -m benchmarks.overhead --write
+
 clean: ## remove what the other targets made
 	rm -rf .venv .venv-2.7 build dist *.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
