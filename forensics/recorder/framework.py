@@ -47,29 +47,15 @@ def numbers(tensor: Any) -> tensors.Array:
 
 
 class LiveView:
-    """Reads one small tensor again and again; on the CPU without a call into the framework where that is safe.
-
-    There `asnumpy` is a view that follows what graphs write, until the tensor is given other memory. It is asked for
-    again whenever the tensor's address is not the view's (in versions that do not tell the address, every time), and in
-    PyNative mode always, where operations may be pending and `asnumpy` waits for them.
-    """
+    """Reads one small tensor again and again. Each reading asks the framework, which waits for what is pending: a view
+    of the memory kept from before could be read while a graph is still writing."""
 
     def __init__(self, tensor: Any) -> None:
         self._tensor = tensor
-        self._settled = graph_mode()
-        self._view: Any = None
-        self._address = -1
 
     def read(self) -> tensors.Array:
         """The numbers now; not to be kept or written to."""
-        if self._view is not None and self._settled and self._tensor.data_ptr() == self._address:
-            kept: tensors.Array = self._view
-            return kept
-        view = numbers(self._tensor)
-        address = int(view.__array_interface__["data"][0])
-        owns = view.flags.owndata
-        self._view, self._address = (None, -1) if owns else (view, address)
-        return view
+        return numbers(self._tensor)
 
 
 def _array(tensor: Any) -> tensors.Array:
