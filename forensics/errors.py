@@ -35,6 +35,13 @@ class BundleMissing(ForensicsError):
     remedy = "check the path; bundles are the .h5 files below rank_<n>/ in the recorder's directory"
 
 
+class SeveralJobs(ForensicsError):
+    """The folder is no job's directory, but holds those of several."""
+
+    slug = "several-jobs"
+    remedy = "name one of them, or each: msforensics analyze JOB JOB ..."
+
+
 class NotABundle(ForensicsError):
     """The file is there, but it was not written by the flight recorder."""
 
@@ -43,10 +50,18 @@ class NotABundle(ForensicsError):
 
 
 class NothingToRecover(ForensicsError):
-    """No ring in the folder is that of a process that died without writing a bundle."""
+    """No ring in the folder is that of a process that died without writing a bundle.
+
+    Attributes:
+        settled: whether every ring is accounted for: its run finished, or a bundle tells of its end.
+    """
 
     slug = "nothing-to-recover"
     remedy = "what is there already can be read with msforensics analyze"
+
+    def __init__(self, message: str, *, path: Path | str | None = None, settled: bool = False) -> None:
+        super().__init__(message, path=path)
+        self.settled = settled
 
 
 class BundleDamaged(ForensicsError):
@@ -83,6 +98,13 @@ class ConfigurationError(ForensicsError, ValueError):
     slug = "configuration"
     remedy = "see the documentation of the option"
     exit_code = 2
+
+
+class LimitRefused(ConfigurationError):
+    """A limit of the user's own, on the command line or in a file, is none that a rule has or can have."""
+
+    slug = "limit-refused"
+    remedy = "msforensics rules ID shows the limits of a rule"
 
 
 class OutputNotWritten(ForensicsError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,6 +41,13 @@ class Header:
 
 
 Content = Mapping[str, Part]
+
+
+def writer_name() -> str:
+    """Name and version of this package, as it signs its files."""
+    # Not imported: the package at the top knows of the analyzer, which nothing here may depend on.
+    version = getattr(sys.modules.get(__name__.partition(".")[0]), "__version__", "?")
+    return f"msforensics {version}"
 
 
 def utf8(text: str, limit: int = MAX_CELL_BYTES) -> bytes:

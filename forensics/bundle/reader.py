@@ -4,13 +4,14 @@ file are refused, and a section that cannot be read counts as missing, with the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 import h5py
 import numpy as np
 
-from forensics.bundle import schema, strict_json
+from forensics.bundle import ringfile, schema, strict_json, supervision
 from forensics.bundle.content import Content, Header, Table
 from forensics.bundle.stored import MAX_TENSOR_BYTES, FileSource, attribute, brief
 from forensics.bundle.tensors import Array, Tensor
@@ -188,13 +189,16 @@ def open_bundle(path: str | Path) -> Bundle:
             raise BundleMissing("no such file", path=file)
         if not file.is_file():
             raise NotABundle("this is no regular file", path=file)
+        if str(file) in supervision.condemned:
+            raise BundleDamaged(supervision.condemned[str(file)], path=file)
         stream = file.open("rb")
     except OSError as error:
         raise BundleMissing(f"cannot be read: {error.strerror or error}", path=file) from error
     except ValueError as error:  # a NUL in the name
         raise BundleMissing("no such file", path=file) from error
     try:
-        return _read(stream, file)
+        with supervision.reading(file):
+            return _read(stream, file)
     except ForensicsError:
         stream.close()
         raise
@@ -204,6 +208,11 @@ def _read(stream: BinaryIO, path: Path) -> Bundle:
     handle: h5py.File | None = None
     try:
         signature = stream.read(len(HDF5_SIGNATURE))
+        if signature == ringfile.MAGIC:
+            folder = printable(str(path.parent))
+            raise NotABundle(
+                f"this is the ring of a run, not a bundle; make one of it: msforensics recover {folder}", path=path
+            )
         if signature != HDF5_SIGNATURE:
             raise NotABundle("this is no HDF5 file" if signature else "the file is empty", path=path)
         # By its stream: what HDF5 reads and what is read without it are then surely the same file.
@@ -212,7 +221,8 @@ def _read(stream: BinaryIO, path: Path) -> Bundle:
         return Bundle(FileSource(handle, stream, path), header, path=path, missing=missing)
     except Exception as error:
         if handle is not None:
-            handle.close()
+            with suppress(Exception):  # it may be too damaged even for that
+                handle.close()
         if isinstance(error, ForensicsError):
             raise
         raise BundleDamaged(f"cut short or damaged: {brief(error)}", path=path) from error

@@ -33,8 +33,9 @@ NAMES_AT = STATE_AT + 64
 NAME_BYTES = 64
 RECORDS_AT = 16384
 USER_COLUMNS = 16
-MAX_CAPACITY = 1_000_000
-MAX_COLUMNS = 128
+# 63 MB: reading it takes four times as much memory, for a moment.
+MAX_CAPACITY = 2**18
+MAX_COLUMNS = len(schema.SCALARS) + USER_COLUMNS
 
 # What the process was doing when it last said so.
 STATES = ("starting", "waiting-for-input", "computing", "writing-bundle", "evaluating", "finished", "failed")
@@ -67,15 +68,9 @@ def record_bytes(columns: int) -> int:
 
 def decode(buffer: Any) -> RingContent:
     """Read a ring from the bytes of its file. Raises ValueError when they do not make sense."""
-    if len(buffer) < RECORDS_AT:
-        raise ValueError("shorter than its header")
-    magic, version, capacity, columns, user, json_bytes = HEADER.unpack_from(buffer, 0)
-    if magic != MAGIC or version != VERSION:
-        raise ValueError("its first bytes are not a ring's")
-    base = len(schema.SCALARS)
-    if not (0 < capacity <= MAX_CAPACITY and columns == base + user <= MAX_COLUMNS):
-        raise ValueError("its header declares absurd sizes")
-    if json_bytes > STATE_AT - JSON_AT or len(buffer) < RECORDS_AT + capacity * record_bytes(columns):
+    size = _declared(buffer)
+    _, _, capacity, columns, user, json_bytes = HEADER.unpack_from(buffer, 0)
+    if len(buffer) < size:
         raise ValueError("shorter than its header says")
     facts = strict_json.loads(bytes(buffer[JSON_AT : JSON_AT + json_bytes]).decode("utf-8"))
     if not isinstance(facts, dict):
@@ -89,10 +84,9 @@ def decode(buffer: Any) -> RingContent:
     newest = int(sequence[order[-1]]) if len(order) else 0
     # A number from before the last full round is a leftover of a store that never finished.
     order = order[sequence[order] > np.uint64(max(0, newest - capacity))]
-    rows = raw[order, 1:]
     names = [item.name for item in schema.SCALARS] + user_names(buffer, user)
     return RingContent(
-        columns={name: np.ascontiguousarray(rows[:, at]) for at, name in enumerate(names) if name},
+        columns={name: raw[order, 1 + at] for at, name in enumerate(names) if name},
         facts=facts,
         capacity=capacity,
         written=newest,
@@ -100,6 +94,20 @@ def decode(buffer: Any) -> RingContent:
         state_step=state_step,
         state_time=state_time,
     )
+
+
+def _declared(buffer: Any) -> int:
+    """Bytes that a ring's file has, by its header. Raises ValueError for a header that no recorder writes."""
+    if len(buffer) < RECORDS_AT:
+        raise ValueError("shorter than its header")
+    magic, version, capacity, columns, user, json_bytes = HEADER.unpack_from(buffer, 0)
+    if magic != MAGIC or version != VERSION:
+        raise ValueError("its first bytes are not a ring's")
+    if not (0 < capacity <= MAX_CAPACITY and columns == len(schema.SCALARS) + user <= MAX_COLUMNS):
+        raise ValueError("its header declares absurd sizes")
+    if json_bytes > STATE_AT - JSON_AT:
+        raise ValueError("its header declares absurd sizes")
+    return int(RECORDS_AT + capacity * record_bytes(columns))
 
 
 def user_names(buffer: Any, count: int) -> list[str]:
@@ -116,16 +124,21 @@ def user_names(buffer: Any, count: int) -> list[str]:
 
 def read_ring(path: Path) -> RingContent:
     """Read a ring file. Raises BundleMissing, NotABundle or BundleDamaged."""
-    limit = RECORDS_AT + MAX_CAPACITY * record_bytes(MAX_COLUMNS)
     try:
         if path.exists() and not path.is_file():
             raise NotABundle("this is no regular file", path=path)
-        if path.stat().st_size > limit:
-            raise BundleDamaged("larger than any ring", path=path)
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data: Any = file.read(RECORDS_AT)
+            if data.startswith(MAGIC):
+                size = min(_declared(data), path.stat().st_size)  # what lies behind the records, nobody wrote
+                data = memoryview(bytearray(size))
+                file.seek(0)
+                data = data[: file.readinto(data)]
     except OSError as error:
         raise BundleMissing(f"cannot be read: {error.strerror or error}", path=path) from error
-    if not data.startswith(MAGIC):
+    except (ValueError, struct.error) as error:
+        raise BundleDamaged(f"the ring cannot be read: {error}", path=path) from error
+    if bytes(data[: len(MAGIC)]) != MAGIC:
         raise NotABundle("this is no ring of the flight recorder", path=path)
     try:
         return decode(data)

@@ -157,8 +157,10 @@ SECTIONS: tuple[Section, ...] = (
         "evidence",
         "Why the bundle was written.",
         facts="kind, step, epoch, time (ISO 8601, UTC), message, held_back (whether the update was kept from the "
-        "weights), exception_also (whether an exception accompanied a numerical trigger); of a process that died "
-        "without a word, state (what it was doing when it was last heard of) and signal (of a crash in native code)",
+        "weights), exception_also (whether an exception accompanied a numerical trigger), state (what the process was "
+        "doing, or when it was last heard of: starting, waiting-for-input, computing, evaluating, finished, failed); "
+        "of a signal, goes_on (whether the process went on) and interrupt_possible (whether Ctrl-C would have come as "
+        "this signal); of a crash in native code, signal",
     ),
     Section(
         "scalars",
@@ -171,9 +173,12 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "gradients",
         "evidence",
-        "The ring of gradient norms, measured on the device before the optimizer; P is the number of parameters.",
-        facts="source (where gradients were measured), capacity, rebuilt (true when they were worked out from the "
-        "optimizer's moments)",
+        "The ring of gradient norms, measured on the device before the optimizer; P is the number of parameters, F that "
+        "of steps measured in full.",
+        facts="source (where gradients were measured), capacity, every and full_every (steps from one with norms, and "
+        "with full figures, to the next, as it was last), rebuilt (true when they were worked out from the optimizer's "
+        "moments), unseen_overflows (steps whose gradients overflowed and never came to the tap, since the train cell "
+        "called its optimizer for sound steps only)",
         tables=(
             (
                 "",
@@ -190,6 +195,17 @@ SECTIONS: tuple[Section, ...] = (
                     Column("largest", "float64", "1", "largest finite magnitude at the fatal step", "P"),
                     Column("nonfinite", "int64", "1", "number of non-finite elements at the fatal step", "P"),
                     Column("zero_share", "float64", "1", "share of exact zeros at the fatal step", "P"),
+                ),
+            ),
+            (
+                "full",
+                (
+                    Column("step", "float64", "step", "step number, as in scalars; the fatal one is the last", "F"),
+                    Column("parameter", "text", "", "name of the parameter", "P"),
+                    Column("norm", "float64", "1", "L2 norm of the gradient's finite elements", "F × P"),
+                    Column("largest", "float64", "1", "largest finite magnitude", "F × P"),
+                    Column("nonfinite", "int64", "1", "number of non-finite elements", "F × P"),
+                    Column("zero_share", "float64", "1", "share of exact zeros", "F × P"),
                 ),
             ),
         ),
@@ -209,14 +225,18 @@ SECTIONS: tuple[Section, ...] = (
         facts="chain: list of {type, message, frames: [{file, line, function, code, own (not a library), context: "
         "[[line number, text]], locals: {name: type, shape and dtype only}}]}, outermost exception first; threads (of "
         "a hang, or of a crash in native code): list of {name, frames}, innermost frame last; analyze_fail: the end of "
-        "the file that a failed compilation left, {file, size, text}",
+        "the file that a failed compilation left, {file, size, text}; callback: {class, hook} of the callback that "
+        "raised; asynchronous (whether operators ran asynchronously, so that an error may name a later line than the "
+        "one at fault); stands (of a hang): {thread, file, line, function, code, context}, the user's own frame to "
+        "look at. An exception of the chain may have inner: {file, line, function, code, context}, the user's "
+        "innermost frame in a traceback that is part of its message",
     ),
     Section(
         "environment",
         "evidence",
         "Where the run ran. Secrets are removed; what was removed is counted by class under `redacted`.",
         facts="versions, mindspore (context and parallel settings), device, cpu, memory, variables, command, git, "
-        "packages, seeds, source (the failing lines with context), redacted",
+        "packages, seeds, source (what an exception's text names: file, line, function, code, context), redacted",
     ),
     Section(
         "model",
@@ -240,7 +260,16 @@ SECTIONS: tuple[Section, ...] = (
         "dataset",
         "evidence",
         "The input pipeline, as far as it can be asked without running it.",
-        facts="class, batch_size, batches_per_epoch, columns, repeat, sink_mode, sink_size, epochs",
+        facts="class, batch_size, batches_per_epoch, columns, repeat, shuffled, sampler (class of the source's), "
+        "sink_mode, sink_size, epochs",
+    ),
+    Section(
+        "random_state",
+        "evidence",
+        "The states of the global random generators (MindSpore's, NumPy's, Python's) when training began, and when "
+        "the bundle was written.",
+        facts="begin and now: of each generator (mindspore, numpy, python) its numbers, e.g. bit_generator, pos, gauss",
+        tensors="begin/… and now/…: mindspore (as get_rng_state gives it), numpy (the key), python (its 625 words)",
     ),
     Section(
         "events",
@@ -264,7 +293,7 @@ SECTIONS: tuple[Section, ...] = (
         "The recorder's own cost and its own failures.",
         facts="options, overhead (ns per step: mean, p99; share of step time; bytes held), failures, gradients "
         "(where they are measured, or why not), mode; recovered (of a bundle made afterwards: ring, time, state, "
-        "records)",
+        "records); slimmed (of a copy for a ticket: what went, how large the bundle was, its verdict)",
     ),
     Section(
         "statistics",

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import h5py
 import numpy as np
 
-from forensics.bundle import elements, schema, strict_json
+from forensics.bundle import elements, schema, strict_json, supervision
 from forensics.bundle.names import name_of
 from forensics.bundle.tensors import NATIVE, Array, Tensor, checksum
 from forensics.errors import BundleDamaged, ForensicsError, LimitExceeded, printable
@@ -57,7 +57,8 @@ class FileSource:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        with supervision.reading(self._path), suppress(Exception):
+            self._file.close()  # a forged structure can make even that fail; nothing was to be written
         self._stream.close()
 
     def sections(self) -> list[str]:
@@ -203,7 +204,8 @@ class FileSource:
     @contextmanager
     def _reading(self, what: str) -> Iterator[None]:
         try:
-            yield
+            with supervision.reading(self._path):
+                yield
         except AbsentError:
             raise
         except LimitExceeded as error:

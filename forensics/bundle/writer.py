@@ -18,12 +18,12 @@ import itertools
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import h5py
 import numpy as np
 
-from forensics.bundle import schema, strict_json
+from forensics.bundle import leftovers, schema, strict_json, supervision
 from forensics.bundle.content import Content, Header, Part, column, utf8
 from forensics.bundle.names import link_name
 from forensics.bundle.tensors import Array
@@ -78,8 +78,8 @@ class BundleWriter:
         try:
             image = self._image()
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            _write_file(temporary, image)
-            self._publish(temporary)
+            with supervision.making(temporary), _write_file(temporary, image):
+                self._publish(temporary)
         except (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError) as error:
             self._content = before
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -91,6 +91,14 @@ class BundleWriter:
             with contextlib.suppress(OSError):  # the folder is gone or read-only: nothing is left to be tidied
                 temporary.unlink(missing_ok=True)
         return self.path
+
+    def render(self, content: Content) -> bytes:
+        """The file's bytes with all sections so far and these; nothing is written.
+
+        A section whose content cannot be stored is left out, with the reason among `missing`.
+        """
+        self._content.update(content)
+        return self._image().getvalue()
 
     def _image(self) -> io.BytesIO:
         """The whole file, in memory."""
@@ -225,12 +233,19 @@ def _size(part: Part) -> int:
     return tables + sum(tensor.raw.nbytes + 4096 for tensor in (part.tensors or {}).values())
 
 
-def _write_file(path: Path, image: io.BytesIO) -> None:
+def _write_file(path: Path, image: io.BytesIO) -> BinaryIO:
+    """Bring the file to the disk. It stays open, and held (see `leftovers`), until it has its final name."""
     path.unlink(missing_ok=True)
-    with path.open("xb") as file:
+    file = path.open("xb")
+    try:
+        leftovers.hold(file)
         file.write(image.getbuffer())
         file.flush()
         os.fsync(file.fileno())
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

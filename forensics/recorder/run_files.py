@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from forensics.bundle import strict_json
+from forensics.bundle import leftovers, strict_json
 from forensics.bundle.lockfile import FolderLock
 from forensics.recorder.guard import Guard, logger
 from forensics.recorder.ring import Ring
@@ -133,6 +133,8 @@ class RunFiles:
             self.folder = self.folder / self.run
             self.folder.mkdir(exist_ok=True)
             outcome = self._lock.acquire(self.folder, self.run)
+        if outcome == "held":
+            leftovers.remove(self.folder)
         return outcome == "held"
 
 

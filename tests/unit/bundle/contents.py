@@ -17,7 +17,7 @@ PARAMETERS = ("fc1.weight", "層.0/кернел", "%2F", "..", "a%b", "json", "t
 def whole(rows: int = 40, parameters: tuple[str, ...] = PARAMETERS) -> dict[str, Part]:
     """Every section of the schema with every fact, table and tensor that it may have."""
     rng = np.random.default_rng(11)
-    sizes = {"N": rows, "S": rows, "P": len(parameters)}
+    sizes = {"N": rows, "S": rows, "P": len(parameters), "F": 3}
     content: dict[str, Part] = {}
     for section in schema.SECTIONS:
         tables: dict[str, dict[str, Any]] = {}
