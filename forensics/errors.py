@@ -39,7 +39,7 @@ class SeveralJobs(ForensicsError):
     """The folder is no job's directory, but holds those of several."""
 
     slug = "several-jobs"
-    remedy = "name one of them, or each: msforensics analyze JOB JOB ..."
+    remedy = "name one of them, or each: msforensics analyze JOB JOB …"
 
 
 class NotABundle(ForensicsError):

@@ -38,6 +38,8 @@ def bundle(
     gradients: Mapping[str, Any] | None = None,
     last_gradients: Mapping[str, Mapping[str, Any]] | None = None,
     weights: Mapping[str, Mapping[str, Any]] | None = None,
+    stored: Mapping[str, Any] | None = None,
+    histograms: bool = False,
     optimizer_state: Mapping[str, Mapping[str, Any]] | None = None,
     events: Rows | None = None,
     recorder: Mapping[str, Any] | None = None,
@@ -53,6 +55,7 @@ def bundle(
         trigger: its facts, or its kind alone; the step defaults to the last one. None leaves the section out.
         operators, parameters, events: tables row by row; columns that are not given are blank.
         batch, weights, optimizer_state, last_gradients: name → what is not blank in its row of statistics.
+        stored: weight → array; its line of figures is made from it, and its histogram where `histograms` asks for it.
         gradients: parameter → norm at each step, aligned with the end of the scalar series.
         scalars: any column of the scalar ring, the user's own included; one number stands for all steps.
             Steps run from `first_step`, one second apart, unless given.
@@ -88,11 +91,17 @@ def bundle(
         )
     if exception is not None:
         content["exception"] = Part({"chain": list(exception)})
-    statistics = {"weights": weights, "optimizer_state": optimizer_state}
+    if stored is not None:
+        arrays = {name: np.asarray(values) for name, values in stored.items()}
+        weights = {**{name: statistics(values) for name, values in arrays.items()}, **(weights or {})}
+        content["weights"] = Part({}, {}, {name: from_numpy(name, values) for name, values in arrays.items()})
+        if histograms:
+            content["histograms"] = Part(None, {"weights": _histograms(arrays)})
+    sections = {"weights": weights, "optimizer_state": optimizer_state}
     if weights is not None or optimizer_state is not None:
         content["statistics"] = Part(
             None,
-            {key: _rows("statistics", key, _named(value)) for key, value in statistics.items() if value is not None},
+            {key: _rows("statistics", key, _named(value)) for key, value in sections.items() if value is not None},
         )
     if model is not None or parameters is not None:
         tables = {} if parameters is None else {"parameters": _rows("model", "parameters", parameters)}
@@ -181,6 +190,25 @@ def check_json(diagnosis: Diagnosis) -> dict[str, Any]:
     parsed: dict[str, Any] = strict_json.loads(json.dumps(diagnosis.to_dict(), allow_nan=False))
     _validator().validate(parsed)
     return parsed
+
+
+def _histograms(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Counts by power of two, as the schema describes them."""
+    counts, special = np.zeros((len(arrays), 128), np.int64), np.zeros((len(arrays), 6), np.int64)
+    for at, values in enumerate(arrays.values()):
+        numbers = np.asarray(values, np.float64).ravel()
+        finite = numbers[np.isfinite(numbers)]
+        special[at] = [
+            (finite < 0).sum(),
+            (finite == 0).sum(),
+            (finite > 0).sum(),
+            np.isneginf(numbers).sum(),
+            np.isposinf(numbers).sum(),
+            np.isnan(numbers).sum(),
+        ]
+        exponents = np.frexp(finite[finite != 0])[1] - 1
+        np.add.at(counts[at], np.clip(exponents + 64, 0, 127), 1)
+    return {"name": np.array(list(arrays), dtype=np.str_), "counts": counts, "special": special}
 
 
 def _named(lines: Mapping[str, Mapping[str, Any]], key: str = "name") -> Rows:

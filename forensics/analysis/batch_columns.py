@@ -74,5 +74,26 @@ def extreme_samples(case: Case) -> tuple[float, str, list[int]]:
     return best
 
 
+def constant_samples(case: Case) -> tuple[str, list[int]]:
+    """Samples of the fatal batch whose features are all one number, zero most often, and their column's name.
+
+    Only where they are a part of the batch: a column that is constant in every sample is meant to be.
+    """
+    for name in case.bundle.tensor_names("batch")[:MAX_COLUMNS]:
+        try:
+            values = case.bundle.tensor("batch", name, MAX_BYTES).values()
+        except (ForensicsError, KeyError):
+            continue
+        if values.dtype.kind != "f" or values.ndim < 2 or not values.size:
+            continue
+        rows = values.reshape(len(values), -1).astype(np.float64)
+        if rows.shape[1] < 2:
+            continue
+        same = np.flatnonzero(rows.min(axis=1) == rows.max(axis=1))
+        if 0 < len(same) <= len(rows) // 2:
+            return name[:200], [int(at) for at in same[:8]]
+    return "", []
+
+
 def _is_mask(row: Row) -> bool:
     return not row.get("nan") and not row.get("pos_inf") and row.get("min") == row.get("max") == 0.0

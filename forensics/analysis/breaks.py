@@ -202,7 +202,10 @@ def _exponential(found: Break) -> Judgement | None:
     if values.neg_inf and not values.pos_inf and base_name(found.op).startswith(("logsumexp", "logaddexp")):
         return _masked_softmax(values)
     if found.kind == "inf" and not values.pos_inf:
+        even = base_name(found.op).startswith(("cosh", "sinh"))
         detail = t("input maximum {high}", high=figure(values.largest))
+        if even and abs(values.smallest) > abs(values.largest):
+            detail = t("input minimum {low}", low=figure(values.smallest))
         reason = t("exp(x) passes the largest float32 for x above {limit}.", limit=figure(_EXP_LIMIT))
         established = values.magnitude > _EXP_LIMIT - 1
         return Judgement(

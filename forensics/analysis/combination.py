@@ -49,9 +49,11 @@ _STATUS_ORDER = {"hypothesis": 0, "supported": 1, "established": 2}
 
 
 def order_findings(found: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings with their final roles, causes first, the gravest first among them."""
+    """The findings with their final roles: causes first, the gravest first among them, and notes after all of them."""
     settled = [replace(item, role="cascade") if _follows(item, found) else item for item in found]
-    return tuple(sorted(settled, key=lambda item: (_ROLE_ORDER[item.role], *_gravest_first(item))))
+    return tuple(
+        sorted(settled, key=lambda item: (item.severity == "info", _ROLE_ORDER[item.role], *_gravest_first(item)))
+    )
 
 
 def primary(findings: Sequence[Finding], *, wrong: bool) -> Finding | None:
@@ -67,7 +69,12 @@ def primary(findings: Sequence[Finding], *, wrong: bool) -> Finding | None:
         candidates = [item for item in findings if item.role == "cascade" and item.severity != "info"]
     if not candidates:
         candidates = [item for item in findings if item.cause in NOTHING_WRONG and item.role == "initiating"]
-    return min(candidates, key=_gravest_first, default=None)
+    chosen = min(candidates, key=_gravest_first, default=None)
+    if chosen is not None and chosen.cause in _UNREST:
+        # A break that was seen in an operator, and that the unrest does not explain, is the better answer.
+        seen = [item for item in candidates if item.cause in _BREAKS and item.status == "established"]
+        return min(seen, key=_gravest_first, default=chosen)
+    return chosen
 
 
 def verdict_of(case: Case, chosen: Finding | None) -> Verdict:
@@ -87,6 +94,9 @@ def origin_of(findings: Sequence[Finding], chosen: Finding | None) -> Origin | N
     if chosen is None or chosen.cause in NOTHING_WRONG:
         return None
     grave = [item for item in findings if item.origin is not None and (item.severity != "info" or item is chosen)]
+    if chosen.origin is not None:
+        # What was seen directly is not moved to an earlier place by what merely fits.
+        grave = [item for item in grave if _STATUS_ORDER[item.status] >= _STATUS_ORDER[chosen.status]]
     causes = [item for item in grave if item.role == "initiating"]
     first = min(causes or [item for item in grave if item.role == "cascade"], key=_earliest_first, default=None)
     return None if first is None else first.origin
@@ -108,12 +118,14 @@ def _follows(item: Finding, found: Sequence[Finding]) -> bool:
 
 
 def _explains(cause: Finding, effect: Finding) -> bool:
-    if cause.severity == "info" or _earliest_first(cause) > _earliest_first(effect):
+    if cause.severity == "info":
         return False
     if effect.cause == cause.cause:
-        # One cause, seen by two rules: the earlier sight leads; on equal terms the graver, then the first by name.
+        # One cause, seen by two rules: the graver sight leads, then the surer one, then the earlier one.
         return _rank(cause) < _rank(effect)
-    if effect.cause not in CONSEQUENCES.get(cause.cause, frozenset()):
+    if _earliest_first(cause) > _earliest_first(effect) or effect.cause not in CONSEQUENCES.get(
+        cause.cause, frozenset()
+    ):
         return False
     if (
         effect.cause in _BREAKS
@@ -122,7 +134,8 @@ def _explains(cause: Finding, effect: Finding) -> bool:
         and not _led(cause, effect)
     ):
         return False
-    if effect.status == "established" and cause.severity != "critical":
+    # That the loss jumped is seen; that nothing explains it is not.
+    if effect.status == "established" and effect.cause != "loss-spike" and cause.severity != "critical":
         return cause.status == "established"
     return _STATUS_ORDER[cause.status] > 0 or effect.status == "hypothesis"
 
@@ -132,8 +145,14 @@ def _led(cause: Finding, effect: Finding) -> bool:
     return cause.step is not None and effect.step is not None and cause.step <= effect.step - LEAD_STEPS
 
 
-def _rank(item: Finding) -> tuple[float, int, int, float, str]:
-    return (*_earliest_first(item), *_gravest_first(item)[:2], item.rule)
+def _rank(item: Finding) -> tuple[int, int, float, int, float, str]:
+    return (
+        -SEVERITIES.index(item.severity),
+        -_STATUS_ORDER[item.status],
+        *_earliest_first(item),
+        -item.score,
+        item.rule,
+    )
 
 
 def _gravest_first(item: Finding) -> tuple[int, float, float, int, str]:

@@ -47,6 +47,11 @@ def diagnosis_to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
     return plain
 
 
+# The contract knows no origin without a phase: where nothing tells it, the phase that runs the user's own network
+# stands for it. Reports for people leave it out.
+UNTOLD_PHASE = "forward"
+
+
 def _subject(subject: Subject) -> dict[str, Any]:
     return {
         "path": subject.path,
@@ -62,7 +67,7 @@ def _subject(subject: Subject) -> dict[str, Any]:
 def _origin(origin: Origin) -> dict[str, Any]:
     source = origin.source
     return {
-        "phase": origin.phase,
+        "phase": origin.phase or UNTOLD_PHASE,
         "step": origin.step,
         "layer": origin.layer,
         "op": origin.op,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from forensics.analysis import limits as own_limits
 from forensics.analysis import ranks
 from forensics.analysis.combination import (
     chain_of,
@@ -21,12 +22,13 @@ from forensics.analysis.combination import (
 from forensics.analysis.evidence import Case, as_step
 from forensics.analysis.finding import NOTHING_WRONG, Diagnosis, Failed, Finding, Quiet, Skipped, Subject
 from forensics.analysis.fingerprint import fingerprint
-from forensics.analysis.lead_time import lead_time
+from forensics.analysis.lead_time import lead_time, with_setting
 from forensics.analysis.message import t
+from forensics.analysis.rank_steps import rank_steps
 from forensics.analysis.registry import all_rules
 from forensics.analysis.rule import Limit, Rule
 from forensics.bundle.reader import Bundle, open_bundle
-from forensics.errors import ConfigurationError, printable
+from forensics.errors import printable
 
 MAX_ERROR_LENGTH = 300
 # Ranks whose figures are compared with those of the one that is judged.
@@ -40,11 +42,12 @@ def analyze(
 
     Args:
         path: a .h5 file, or a folder that holds some, at any depth that a recorder writes.
-        limits: "rule.limit" → value, in place of the rule's own warning limit (its info limit moves along).
+        limits: "rule.limit" → value, in place of the rule's own warning limit (its info limit moves along); a file's
+            come from `forensics.analysis.limits.read`.
         rules: the rules to ask; all by default.
 
     Raises a ForensicsError with one line that says what to do: BundleMissing, NotABundle, BundleDamaged, BundleTooNew,
-    or ConfigurationError for a limit that no rule has.
+    or LimitRefused for a limit that no rule has.
     """
     bundle, diagnosis = examine(path, limits=limits, rules=rules)
     bundle.close()
@@ -71,7 +74,8 @@ def examine(
         if peers:
             diagnosis = diagnose(first, limits=limits, rules=rules, peers=peers)
         others = tuple(_subject(bundle) for bundle in job.bundles)
-        return first, replace(diagnosis, ranks=others, ranks_missing=job.missing)
+        together = rank_steps(job.bundles)
+        return first, replace(diagnosis, ranks=others, ranks_missing=job.missing, rank_steps=together)
     finally:
         job.close(but=first)
 
@@ -85,10 +89,10 @@ def diagnose(
 ) -> Diagnosis:
     """Diagnose one open bundle, beside the open bundles of the job's other ranks where there are any.
 
-    Raises ConfigurationError for a limit that no rule has.
+    Raises LimitRefused for a limit that no rule has.
     """
     asked = tuple(all_rules() if rules is None else rules)
-    thresholds = _thresholds(asked, limits or {})
+    thresholds = own_limits.thresholds(asked, limits or {})
     case = Case(bundle, peers)
     found: list[Finding] = []
     quiet: list[Quiet] = []
@@ -108,20 +112,23 @@ def diagnose(
         quiet += [_withdrawn(item) for item in found if item.cause in NOTHING_WRONG]
         found = [item for item in found if item.cause not in NOTHING_WRONG]
     findings = order_findings(found)
-    chosen = primary(findings, wrong=not case.asked_for)
+    sound = any(item.cause == "healthy" for item in found)
+    chosen = primary(findings, wrong=not case.asked_for and not sound)
     origin = origin_of(findings, chosen)
     verdict = verdict_of(case, chosen)
+    lead = lead_time(case, [rule for rule in asked if rule.online], thresholds, findings)
     return Diagnosis(
         subject=_subject(bundle),
         verdict=verdict,
         origin=origin,
-        findings=findings,
+        findings=with_setting(findings, lead),
         quiet=tuple(quiet),
         skipped=tuple(skipped),
         failed=tuple(failed),
-        lead_time=lead_time(case, [rule for rule in asked if rule.online], thresholds, findings),
-        fingerprint=fingerprint(case, verdict, origin),
+        lead_time=lead,
+        fingerprint=fingerprint(case, verdict, origin, chosen),
         chain=chain_of(findings, chosen),
+        limits=own_limits.changed(asked, thresholds),
     )
 
 
@@ -142,21 +149,6 @@ def _ask(rule: Rule, case: Case, limits: Mapping[str, Limit]) -> Finding | Quiet
 
 def _withdrawn(healthy: Finding) -> Quiet:
     return Quiet(None, None, t("other rules found something wrong"), healthy.rule)
-
-
-def _thresholds(rules: Sequence[Rule], overrides: Mapping[str, float]) -> dict[str, dict[str, Limit]]:
-    thresholds = {rule.id: dict(rule.limits) for rule in rules}
-    for name, value in overrides.items():
-        rule_id, _, limit_name = name.partition(".")
-        limit = thresholds.get(rule_id, {}).get(limit_name)
-        if limit is None:
-            known = ", ".join(f"{key}.{item}" for key, items in thresholds.items() for item in items)
-            raise ConfigurationError(f"there is no limit {name!r}; there are: {known}")
-        factor = value / limit.warning if limit.warning else 1.0
-        thresholds[rule_id][limit_name] = replace(
-            limit, info=limit.info * factor, warning=value, source="the user's own"
-        )
-    return thresholds
 
 
 def _subject(bundle: Bundle) -> Subject:

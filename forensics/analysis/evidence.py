@@ -57,7 +57,9 @@ class Case:
     @property
     def asked_for(self) -> bool:
         """Whether somebody asked for the bundle, by a call or by SIGUSR1, so that it accuses nobody."""
-        return self.trigger_kind == "manual" or (self.trigger_kind == "signal" and "SIGUSR1" in self.trigger_message)
+        if self.trigger_kind == "signal":
+            return self.trigger.get("goes_on") is True or "SIGUSR1" in self.trigger_message
+        return self.trigger_kind == "manual"
 
     @property
     def trigger_message(self) -> str:
@@ -71,6 +73,11 @@ class Case:
         tail = self.bundle.facts("environment").get("log_tail")
         pieces = [item.get("text") for item in mappings(tail)] if isinstance(tail, list) else [tail]
         return "\n".join(piece[-MAX_LOG:] for piece in pieces if isinstance(piece, str))[-MAX_LOG:]
+
+    @cached_property
+    def framework(self) -> dict[str, Any]:
+        """MindSpore's own settings: mode, device_target and so on."""
+        return mapping(self.bundle.facts("environment").get("mindspore"))
 
     @cached_property
     def fatal_step(self) -> int | None:
@@ -279,6 +286,7 @@ INPUTS: dict[str, Callable[[Case], bool]] = {
     "host-memory": _series_there("host_rss"),
     "device-memory": _series_there("device_memory"),
     "gradients": lambda case: bool(case.gradients),
+    "last-gradients": lambda case: bool(case.last_gradients),
     "autopsy": lambda case: bool(case.autopsy) and "reason" not in case.autopsy,
     "operators": lambda case: bool(case.operators),
     "batch": lambda case: bool(case.batch),
@@ -290,4 +298,5 @@ INPUTS: dict[str, Callable[[Case], bool]] = {
     "other-ranks": lambda case: bool(case.peers),
     "model": lambda case: bool(case.bundle.facts("model")),
     "dataset": lambda case: bool(case.bundle.facts("dataset")),
+    "evaluations": lambda case: "evaluation" in text_column(case.bundle.table("events"), "kind"),
 }

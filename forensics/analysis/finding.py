@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from forensics.analysis.message import Message, t
+
+if TYPE_CHECKING:
+    from forensics.analysis.rank_steps import RankSteps
 
 Severity = Literal["info", "warning", "critical"]
 Role = Literal["initiating", "cascade", "teardown"]
@@ -32,9 +35,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the first break was: the earliest step, then the earliest phase."""
+    """Where the first break was: the earliest step, then the earliest phase; None where nothing tells the phase."""
 
-    phase: Phase
+    phase: Phase | None
     step: int | None
     layer: str | None = None
     op: str | None = None
@@ -127,12 +130,13 @@ class Verdict:
 
 @dataclass(frozen=True)
 class LeadTime:
-    """How long before the trip the earliest rule would have warned."""
+    """How long before the trip the earliest rule would have warned, and which setting would have caught it then."""
 
     rule: str
     step: int
     steps_before: int
     seconds_before: float
+    setting: Message = field(default_factory=lambda: t(""))
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,23 @@ class Subject:
     complete: bool
     missing: tuple[str, ...]
     trigger: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ChangedLimit:
+    """A limit that was not a rule's own.
+
+    Attributes:
+        name: "rule.limit".
+        value: the warning limit that was used.
+        usual: the rule's own.
+        unit: of both.
+    """
+
+    name: str
+    value: float
+    usual: float
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -164,6 +185,8 @@ class Diagnosis:
     chain: tuple[Finding, ...] = ()
     ranks: tuple[Subject, ...] | None = None
     ranks_missing: tuple[int, ...] = ()
+    rank_steps: RankSteps | None = None
+    limits: tuple[ChangedLimit, ...] = ()
 
     @property
     def worst(self) -> Severity | None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from forensics.analysis.evidence import Case, mappings
+from forensics.analysis.evidence import Case, mapping, mappings
 from forensics.analysis.finding import Source
+from forensics.analysis.framework_text import MAX_TEXT
 from forensics.analysis.origin import source_of
 
-MAX_TEXT = 20_000
 _LIBRARY = ("site-packages", "dist-packages", "/lib/python3", "\\lib\\", "/mindspore/", "<frozen")
+_STANDARD = re.compile(r"[\\/]lib[\\/]python3[^\\/]*[\\/](?!site-packages|dist-packages)")
 # What graph mode and the data engine write into the message, in place of frames: the lines of the program.
 _GRAPH_LINE = re.compile(r"In file ([^\n:]{1,500}):(\d{1,9})")
-_INNER = re.compile(
-    r"^(?:[\w.]{1,80}(?:Error|Exception|Interrupt|Exit): [^\n]{1,400}|\[ERROR\] (?!Execute)[^\n]{1,400})", re.MULTILINE
-)
 _PYTHON_LINE = re.compile(r'File "([^"\n]{1,500})", line (\d{1,9})(?:, in ([\w<>]{1,200}))?')
 
 
@@ -34,12 +32,33 @@ def type_of(exception: dict[str, Any]) -> str:
 def own_source(case: Case) -> Source | None:
     """The user's own innermost line: from a traceback in the message, else from the frames; root cause first."""
     for exception in reversed(case.exceptions):
-        found = _quoted(message_of(exception))
-        own = [frame for frame in mappings(exception.get("frames")) if frame.get("own") is True]
-        source = found or (source_of(own[-1]) if own else None)
+        source = quoted_source(exception) or framed_source(exception)
         if source is not None:
             return source
     return None
+
+
+def quoted_source(exception: dict[str, Any]) -> Source | None:
+    """The user's own innermost line in the text of the message, as graph mode and the data engine quote it."""
+    inner = source_of(mapping(exception.get("inner")))
+    if inner is not None and inner.line > 0:
+        return inner if inner.function else Source(inner.file, inner.line, "construct")
+    text = message_of(exception)
+    found = [(match[1], int(match[2]), match[3] or "") for match in _PYTHON_LINE.finditer(text)]
+    found += [(match[1], int(match[2]), "construct") for match in _GRAPH_LINE.finditer(text)]
+    own = [item for item in found if not any(part in item[0] for part in _LIBRARY)]
+    return Source(*own[-1]) if own else None
+
+
+def framed_source(exception: dict[str, Any]) -> Source | None:
+    """The user's own innermost line among the frames."""
+    own = own_frame(exception)
+    return source_of(own) if own else None
+
+
+def own_frame(exception: dict[str, Any]) -> dict[str, Any]:
+    """The user's own innermost frame; empty where there is none."""
+    return next((frame for frame in reversed(mappings(exception.get("frames"))) if frame.get("own") is True), {})
 
 
 def own_is_innermost(exception: dict[str, Any]) -> bool:
@@ -48,24 +67,21 @@ def own_is_innermost(exception: dict[str, Any]) -> bool:
     return bool(frames) and frames[-1].get("own") is True
 
 
-def _quoted(text: str) -> Source | None:
-    found = [(match[1], int(match[2]), match[3] or "") for match in _PYTHON_LINE.finditer(text)]
-    found += [(match[1], int(match[2]), "construct") for match in _GRAPH_LINE.finditer(text)]
-    own = [item for item in found if not any(part in item[0] for part in _LIBRARY)]
-    return Source(*own[-1]) if own else None
+def only_python_below(exception: dict[str, Any]) -> bool:
+    """Whether nothing but the standard library stands between the user's own innermost line and the one that raised."""
+    frames = mappings(exception.get("frames"))
+    below: list[dict[str, Any]] = []
+    for frame in reversed(frames):
+        if frame.get("own") is True:
+            return all(_STANDARD.search(str(item.get("file"))[:1000]) for item in below)
+        below.append(frame)
+    return False
 
 
-def first_line(text: str) -> str:
-    """The line that says what is wrong.
-
-    Graph mode's messages begin with blank lines, rules and a title; the data engine's hold the real error further down.
-    """
-    if text.startswith("Exception thrown from "):
-        inner = [match[0] for match in _INNER.finditer(text)]
-        if inner:
-            return inner[-1].strip()[:300]
-    for line in text.splitlines():
-        stripped = line.strip()
-        if stripped and set(stripped) - set("-=_*") and not stripped.startswith("- "):
-            return stripped[:300]
-    return text.strip()[:300]
+def files_of(exception: dict[str, Any]) -> list[str]:
+    """The files that the exception passed, outermost first: of its frames, then of those that its text quotes."""
+    text = message_of(exception)
+    files = [str(frame.get("file") or "")[:1000] for frame in mappings(exception.get("frames"))]
+    return (
+        files + [match[1] for match in _PYTHON_LINE.finditer(text)] + [match[1] for match in _GRAPH_LINE.finditer(text)]
+    )

@@ -93,6 +93,9 @@ def assess(case: Case, limits: Mapping[str, Limit] | None = None) -> Instability
     onset = min(item.onset for item in (loss, gradient) if item is not None)
     first = gradient is not None and (loss is None or _gradients_lead(case, loss))
     rate = rate_around(case, onset, limits)
+    if onset >= len(case.steps) - 1 and not case.numerical and rate.level < 75 and rate.jump < limits["jump"].warning:
+        # One wild step at an ordinary rate, after which nothing is known, is a jump and no growth yet.
+        return None
     blame, confidence = _blame(rate, first, limits["jump"], measured=gradient is not None)
     return Instability(onset, loss, gradient, first, rate, blame, confidence)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -45,15 +46,24 @@ def layer_gradients(case: Case) -> LayerGradients | None:
     return LayerGradients(tuple(names[at] for at in kept), steps, norms / np.sqrt(elements), norms)
 
 
+_SHAPES: WeakKeyDictionary[Case, dict[str, tuple[int, ...]]] = WeakKeyDictionary()
+
+
 def parameter_shapes(case: Case) -> dict[str, tuple[int, ...]]:
-    """Shapes of the parameters by name."""
-    for table in (case.bundle.table("model", "parameters"), case.weights):
+    """Shapes of the parameters by name; worked out once, for rules ask it for each of ten thousand parameters."""
+    if case not in _SHAPES:
+        _SHAPES[case] = _parameter_shapes(case)
+    return _SHAPES[case]
+
+
+def _parameter_shapes(case: Case) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
+    # One parameter may have two names: that of its place in the network, and the one that it was given.
+    for table in (case.weights, case.bundle.table("model", "parameters")):
         if "name" in table and "shape" in table:
-            return {
-                name: _shape(text)
-                for name, text in zip(text_column(table, "name"), text_column(table, "shape"), strict=False)
-            }
-    return {}
+            names, texts = text_column(table, "name"), text_column(table, "shape")
+            shapes |= {name: _shape(text) for name, text in zip(names, texts, strict=False)}
+    return shapes
 
 
 def _shape(text: str) -> tuple[int, ...]:

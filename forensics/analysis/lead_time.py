@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from forensics.analysis.evidence import Case, Series
-from forensics.analysis.finding import Finding, LeadTime
+from forensics.analysis.finding import Evidence, Finding, LeadTime
+from forensics.analysis.message import Message, figure, t
 from forensics.analysis.rule import Limit, Rule
+
+# Steps whose largest gradient norm is what clipping should have allowed.
+RECENT = 100
+_BOUND_BY_CLIPPING = ("exploding-gradients", "learning-rate-too-high")
 
 
 def lead_time(
@@ -32,8 +38,39 @@ def lead_time(
         count = _warning_steps(case, rule, thresholds[rule.id], steps, trip)
         if count and (best is None or steps[-count] < best.step):
             step = steps[-count]
-            best = LeadTime(rule.id, int(step), int(trip - step), _seconds(case, step, trip))
+            setting = _setting(case, rule, thresholds[rule.id], float(step))
+            best = LeadTime(rule.id, int(step), int(trip - step), _seconds(case, step, trip), setting)
     return best
+
+
+def with_setting(findings: Sequence[Finding], lead: LeadTime | None) -> tuple[Finding, ...]:
+    """The findings, with the setting that would have caught it as one more observation of the rule that warned."""
+    if lead is None or not str(lead.setting):
+        return tuple(findings)
+    seen = Evidence("/scalars/step", lead.step, lead.steps_before, None, lead.setting)
+    return tuple(
+        replace(item, evidence=(*item.evidence, seen)) if item.rule == lead.rule else item for item in findings
+    )
+
+
+def _setting(case: Case, rule: Rule, limits: Mapping[str, Limit], step: float) -> Message:
+    """The limit that was passed at the first warning, and what would have bounded it where gradients led the way."""
+    outcome = _asked(case, rule, limits, step)
+    passed = [item.threshold for item in outcome.evidence if item.threshold is not None] if outcome else []
+    name = next((name for value in passed for name, limit in limits.items() if limit.warning == value), "")
+    if not name:
+        return t("")
+    said = {"limit": f"{rule.id}.{name}", "value": figure(limits[name].warning), "step": int(step)}
+    before = case.grad_norm[(case.steps < step) & np.isfinite(case.grad_norm)][-RECENT:]
+    if outcome is not None and outcome.cause in _BOUND_BY_CLIPPING and len(before) and before.max() > 0:
+        norm = figure(float(before.max()), 2)
+        return t(
+            "what would have caught it: {limit} = {value}, passed at step {step}; and gradients clipped to {norm}, the "
+            "largest norm before, would have bounded it",
+            norm=norm,
+            **said,
+        )
+    return t("what would have caught it: {limit} = {value}, passed at step {step}", **said)
 
 
 def _warning_steps(case: Case, rule: Rule, limits: Mapping[str, Limit], steps: Series, trip: int) -> int:
@@ -42,16 +79,7 @@ def _warning_steps(case: Case, rule: Rule, limits: Mapping[str, Limit], steps: S
     def warns(count: int) -> bool:
         if not 0 < count <= len(steps):
             return False
-        bound = trip if count == 1 else steps[-count + 1]
-        seen = case.before(float(bound))
-        try:
-            if not all(seen.has(name) for name in rule.inputs):
-                return False
-            outcome = rule.check(seen, limits)
-        except Exception:
-            # The rule's own answer on the whole history says whether it works; here it merely did not warn.
-            return False
-        return isinstance(outcome, Finding) and outcome.severity != "info"
+        return _asked(case, rule, limits, float(steps[-count])) is not None
 
     good, bad = 0, 1
     while warns(bad):
@@ -60,6 +88,20 @@ def _warning_steps(case: Case, rule: Rule, limits: Mapping[str, Limit], steps: S
         middle = (good + bad) // 2
         good, bad = (middle, bad) if warns(middle) else (good, middle)
     return good
+
+
+def _asked(case: Case, rule: Rule, limits: Mapping[str, Limit], step: float) -> Finding | None:
+    """The rule's warning, had it been asked after this step; None where it did not warn."""
+    after = case.steps[case.steps > step]
+    seen = case.before(float(after[0]) if len(after) else math.nextafter(step, math.inf))
+    try:
+        if not all(seen.has(name) for name in rule.inputs):
+            return None
+        outcome = rule.check(seen, limits)
+    except Exception:
+        # The rule's own answer on the whole history says whether it works; here it merely did not warn.
+        return None
+    return outcome if isinstance(outcome, Finding) and outcome.severity != "info" else None
 
 
 def _seconds(case: Case, step: float, trip: int) -> float:

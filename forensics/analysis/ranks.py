@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from forensics.analysis import folder, recovery
+from forensics.analysis import folder, recovery, remains
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import PHASE_ORDER, Diagnosis
 from forensics.bundle.reader import Bundle, open_bundle
-from forensics.errors import BundleMissing, ForensicsError
+from forensics.errors import BundleMissing, ForensicsError, SeveralJobs
 
 MAX_FILES = folder.MAX_FILES
 # Ranks whose bundles are judged to find the first to fail; the others fail at a later step or fail by request.
@@ -28,6 +28,9 @@ _SECONDARY = (
     "interrupted",
     "killed",
 )
+# Of several jobs that a folder holds, so many are named.
+MAX_JOBS_NAMED = 5
+_RANK = re.compile(r"rank_\d+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _STATUS_ORDER = {"established": 0, "supported": 1, "hypothesis": 2}
 
@@ -59,8 +62,10 @@ class Job:
 def gather(directory: Path) -> Job:
     """Choose the bundle of each rank; where one died without writing any, its ring tells.
 
-    Raises BundleMissing, or the reader's error where no bundle is sound.
+    Raises SeveralJobs where the folder holds the directories of several, BundleMissing where it holds nothing, or the
+    reader's error where no bundle is sound.
     """
+    places = _Places(directory)
     by_rank: dict[int, list[Bundle]] = {}
     by_run: dict[str, list[Bundle]] = {}
     problem: ForensicsError | None = None
@@ -70,6 +75,7 @@ def gather(directory: Path) -> Job:
         except ForensicsError as error:
             problem = error
             continue
+        places.note(bundle, file)
         by_rank.setdefault(bundle.header.rank, []).append(bundle)
         by_run.setdefault(bundle.header.run, []).append(bundle)
     spared: list[recovery.Spared] = []
@@ -77,7 +83,14 @@ def gather(directory: Path) -> Job:
         if isinstance(item, recovery.Spared):
             spared.append(item)
         else:
-            by_rank.setdefault(item.header.rank, []).append(item.in_memory())
+            by_rank.setdefault(item.header.rank, []).append(places.note(item.in_memory(), item.path))
+    by_rank = places.of_one_job(by_rank)
+    for item in spared:
+        # A rank that finished in good order accuses nobody, but it is there.
+        if item.finished is not None:
+            left = remains.gather(item.path, item.finished)
+            if left.header.rank not in by_rank:
+                by_rank[left.header.rank] = [left.in_memory()]
     if not by_rank:
         why = recovery.why_nothing(spared) if spared else "the folder holds no bundle"
         raise problem or BundleMissing(why, path=directory)
@@ -92,6 +105,43 @@ def gather(directory: Path) -> Job:
     present = set(by_rank)
     missing = tuple(rank for rank in range(min(world, MAX_FILES)) if rank not in present)
     return Job(chosen, missing)
+
+
+class _Places:
+    """In which jobs' directories the bundles lie.
+
+    The ranks of one job may have been copied together from several machines: then no rank is there twice. Where one is,
+    a folder that is a job's own directory stands for that job, whatever else lies below it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._jobs: dict[int, Path] = {}
+
+    def note(self, bundle: Bundle, file: Path) -> Bundle:
+        """Remember where a bundle, or the ring that it was made of, lies. Returns the bundle."""
+        below = file.relative_to(self._directory).parts[:-1]
+        at = next((number for number, name in enumerate(below) if _RANK.fullmatch(name)), len(below))
+        self._jobs[id(bundle)] = self._directory.joinpath(*below[:at])
+        return bundle
+
+    def of_one_job(self, by_rank: dict[int, list[Bundle]]) -> dict[int, list[Bundle]]:
+        """The bundles of the one job that is meant; the others are closed. Raises SeveralJobs where none is."""
+        if all(len({self._jobs[id(bundle)] for bundle in bundles}) == 1 for bundles in by_rank.values()):
+            return by_rank
+        own = any(_RANK.fullmatch(item.name) for item in self._directory.iterdir())
+        kept: dict[int, list[Bundle]] = {}
+        for rank, bundles in by_rank.items():
+            for bundle in bundles:
+                if own and self._jobs[id(bundle)] == self._directory:
+                    kept.setdefault(rank, []).append(bundle)
+                else:
+                    bundle.close()
+        if kept:
+            return kept
+        jobs = sorted({str(job) for job in self._jobs.values()})
+        more = f" and {len(jobs) - MAX_JOBS_NAMED} more" if len(jobs) > MAX_JOBS_NAMED else ""
+        raise SeveralJobs(f"it holds {len(jobs)} jobs: {', '.join(jobs[:MAX_JOBS_NAMED])}{more}", path=self._directory)
 
 
 def telling(bundles: Sequence[Bundle]) -> Bundle:
@@ -120,7 +170,7 @@ def first_to_fail(candidates: Sequence[tuple[Bundle, Diagnosis]]) -> tuple[Bundl
 
     def order(item: tuple[Bundle, Diagnosis]) -> tuple[bool, float, int, int, str, int]:
         bundle, diagnosis = item
-        phase = diagnosis.origin.phase if diagnosis.origin else ""
+        phase = (diagnosis.origin.phase if diagnosis.origin else None) or ""
         return (
             diagnosis.verdict.cause in _SECONDARY,
             _step_of(bundle),

@@ -27,10 +27,17 @@ BUNDLE_LAG = 2.0
 
 @dataclass(frozen=True)
 class Spared:
-    """A ring that is left alone, and why."""
+    """A ring that is left alone, and why.
+
+    Attributes:
+        settled: whether that is as it should be: its run finished, or its end is told already.
+        finished: what the ring of a run that finished holds.
+    """
 
     path: Path
     reason: str
+    settled: bool = False
+    finished: RingContent | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,8 @@ def recover(directory: Path) -> Recovery:
             except ForensicsError as error:
                 failed.append(error)
     if not written:
-        raise failed[0] if failed else NothingToRecover(why_nothing(spared), path=directory)
+        settled = bool(spared) and all(item.settled for item in spared)
+        raise failed[0] if failed else NothingToRecover(why_nothing(spared), path=directory, settled=settled)
     return Recovery(tuple(written), tuple(spared), tuple(failed))
 
 
@@ -75,8 +83,14 @@ def examine(directory: Path, bundles: Mapping[str, Iterable[Bundle]]) -> Iterato
         except ForensicsError as error:
             yield Spared(path, error.message)
             continue
-        reason = _why_not(ring, path, bundles.get(run_of(ring, path), ()))
-        yield Spared(path, reason) if reason else gather(path, ring)
+        if ring.state == "finished":
+            yield Spared(path, "its run finished", True, ring)
+        elif told := _told(ring, bundles.get(run_of(ring, path), ())):
+            yield Spared(path, told, True)
+        elif reason := alive(ring, path.parent):
+            yield Spared(path, reason)
+        else:
+            yield gather(path, ring)
 
 
 def why_nothing(spared: Sequence[Spared]) -> str:
@@ -108,14 +122,13 @@ def _bundles(directory: Path, stack: ExitStack) -> dict[str, list[Bundle]]:
     return runs
 
 
-def _why_not(ring: RingContent, path: Path, bundles: Iterable[Bundle]) -> str:
-    if ring.state == "finished":
-        return "its run finished"
+def _told(ring: RingContent, bundles: Iterable[Bundle]) -> str:
+    """Which bundle tells of the ring's end already, in a few words; empty when none does."""
     there = list(bundles)
     for bundle in there:
         if _tells_of_this_end(bundle, ring) or (ring.state == "failed" and _was_full(bundle, len(there))):
             return f"its end is in {bundle.path.name if bundle.path else 'a bundle'} already"
-    return alive(ring, path.parent)
+    return ""
 
 
 def _tells_of_this_end(bundle: Bundle, ring: RingContent) -> bool:
@@ -123,8 +136,8 @@ def _tells_of_this_end(bundle: Bundle, ring: RingContent) -> bool:
     last = max(newest(case.steps), -1 if case.fatal_step is None else case.fatal_step)
     if case.asked_for or last < newest(ring.columns["step"]):
         return False  # the run went on after it
-    if case.trigger_kind == "killed" or ring.state == "failed":
-        return True
+    if case.trigger_kind in ("killed", "signal") or ring.state == "failed":
+        return True  # after a signal the ring says again what the process was doing when it came
     written = _seconds(case.trigger.get("time")) or _seconds(bundle.header.created)
     return ring.state == "writing-bundle" and written >= ring.state_time - BUNDLE_LAG
 

@@ -37,6 +37,13 @@ def _compared(found: Break, other: Counterfactual) -> Judgement:
             t("1 input is 0 in {kind} and {low} in float32", kind=kind, low=low),
             t("{zeros} inputs are 0 in {kind}, the smallest is {low} in float32", zeros=zeros, kind=kind, low=low),
         )
+        if not 0 < other.in_min < found.tiny * 2**10:
+            # The smallest number in float32 is then another operand's, or a negative one.
+            detail = counted(
+                zeros,
+                t("1 input is 0 in {kind} and is not in float32", kind=kind),
+                t("{zeros} inputs are 0 in {kind} and are not in float32", zeros=zeros, kind=kind),
+            )
         reason = t(
             "In float32 the same step stays finite: the inputs are not 0 there, they vanished in {kind}.", kind=kind
         )

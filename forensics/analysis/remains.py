@@ -1,4 +1,4 @@
-"""What a process left that died without writing a bundle: its ring, its sidecar, its traces, as a bundle's content.
+"""What a process left that ended without writing a bundle: its ring, its sidecar, its traces, as a bundle's content.
 
 Nothing here needs that process or its machine, but for the kernel's count of what it killed.
 """
@@ -19,14 +19,14 @@ from forensics.analysis import control_group, native_trace
 from forensics.analysis.evidence import MAX_STEP, mapping
 from forensics.analysis.liveness import same_boot
 from forensics.bundle import schema, strict_json
-from forensics.bundle.content import Content, Header, Part
+from forensics.bundle.content import Content, Header, Part, writer_name
 from forensics.bundle.reader import Bundle, in_memory
 from forensics.bundle.ringfile import RingContent
 from forensics.bundle.writer import BundleWriter
 
-WRITER = "msforensics 0.1.0 (recovered)"
 MAX_SIDECAR_BYTES = 16 * 2**20
 _IN_MEMORY = "it was in the memory of a process that died without a word"
+_FINISHED = "a run that finishes writes no bundle unless it is asked to"
 _LOST = ("gradients", "batch", "events", "statistics", "histograms", "weights", "optimizer_state")
 _NO_SIDECAR = "the file beside the ring that tells of it is not there, or damaged"
 _DOING = {
@@ -79,7 +79,7 @@ def gather(path: Path, ring: RingContent) -> Remains:
         "scalars": _scalars(ring),
         "recorder": Part(_recorder(path, ring, sidecar)),
     }
-    missing = dict.fromkeys(_LOST, _IN_MEMORY)
+    missing = dict.fromkeys(_LOST, _FINISHED if ring.state == "finished" else _IN_MEMORY)
     if trace is not None and trace.threads:
         content["exception"] = Part({"chain": [], "threads": trace.threads})
     for name in ("environment", "model", "dataset"):
@@ -89,11 +89,15 @@ def gather(path: Path, ring: RingContent) -> Remains:
         else:
             missing[name] = _NO_SIDECAR
     rank, world = (_whole(ring.facts.get(name)) for name in ("rank", "world_size"))
-    header = Header(run_of(ring, path), rank, max(1, world), _iso(time.time()), WRITER)
+    header = Header(run_of(ring, path), rank, max(1, world), _iso(time.time()), f"{writer_name()} (recovered)")
     return Remains(path, header, content, missing, step)
 
 
 def _trigger(ring: RingContent, trace: native_trace.Trace | None, step: int, when: float) -> dict[str, Any]:
+    if ring.state == "finished":
+        # Nobody is accused: that is what a bundle is like that was asked for.
+        known = {"step": step, "epoch": _epoch(ring), "time": _iso(when), "state": ring.state, "held_back": False}
+        return {"kind": "manual", **known, "message": f"the run finished after step {step}", "exception_also": False}
     doing = _DOING.get(ring.state, "doing what it did not say").format(step=step)
     message = f"last heard of {doing}"
     facts: dict[str, Any] = {"kind": "killed", "step": step, "epoch": _epoch(ring), "time": _iso(when)}

@@ -78,8 +78,9 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
     ),
     "singular-gradient": (
         t(
-            "Move the argument away from the singular point before the operator: ops.sqrt(x + 1e-12), ops.norm of x "
-            "+ 1e-12, ops.pow(ops.clamp(x, min=1e-6), p)."
+            "Move the argument away from the singular point before the operator: ops.sqrt(x + 1e-12), a norm as "
+            "ops.sqrt((x * x).sum(-1) + 1e-12), ops.pow(ops.clamp(x, min=1e-6), p); in float16 with 1e-4, for 1e-12 "
+            "is 0 there."
         ),
         t(
             "With ops.where, bound the input and not the result: the gradient of the branch that is not chosen is "
@@ -150,6 +151,10 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
         ),
         t("Keep the moments in float32 and the epsilon at what their type can hold (1e-8 is 0 in float16)."),
         t("If the state is lost, warm the learning rate up again: fresh moments make the first steps too large."),
+        t(
+            "To confirm, resume once with the state and once without: only without it do the first steps raise the "
+            "loss."
+        ),
     ),
     "label-out-of-range": (
         t(
@@ -164,5 +169,6 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
             "To find the samples, check `labels.max()` over the dataset before training; on the CPU some operators "
             "accept wrong indices silently."
         ),
+        t("To confirm, run the step again with these samples left out."),
     ),
 }

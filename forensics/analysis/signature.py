@@ -20,6 +20,12 @@ else:
 # No message of a framework says anything new past this, and a hostile one may be endless.
 MAX_TEXT = 20_000
 PACKAGE = "forensics.analysis.signatures"
+# What stands before a number that is an error code and no count of steps: "error code is 507015", "ret[507033]",
+# "runtime result = 507046". In a pattern of the data it is written <code>.
+CODE = (
+    r"(?i:\b(?:error[ _]?code|err(?:or)?no|ret(?:urn)?[ _]?code|ret|result)\b"
+    r"[ '\"\[(]{0,3}(?:is\b|[:=,])?[ '\"\[(]{0,3})"
+)
 
 
 @dataclass(frozen=True)
@@ -31,16 +37,26 @@ class Signature:
     role: Role
     specificity: int
     type: str
+    through: re.Pattern[str]
     pattern: re.Pattern[str]
     remedy: tuple[str, ...]
     source: str
     example: str
+    example_files: str
     counter_example: str
     counter_example_type: str
 
-    def matches(self, type_name: str, text: str) -> bool:
-        """Whether an exception of class `type_name` (last part of the dotted name) with this text has it."""
+    def matches(self, type_name: str, text: str, files: str = "") -> bool:
+        """Whether an exception has it.
+
+        Args:
+            type_name: its class, of which the last part of the dotted name counts.
+            text: its message.
+            files: the source files that it passed, a line each.
+        """
         if self.type and type_name.rsplit(".", 1)[-1] != self.type:
+            return False
+        if not self.through.search(files[:MAX_TEXT]):
             return False
         return self.pattern.search(text[:MAX_TEXT]) is not None
 
@@ -55,9 +71,9 @@ def all_signatures() -> tuple[Signature, ...]:
     return tuple(sorted(found, key=lambda item: -item.specificity))
 
 
-def best_match(type_name: str, text: str) -> Signature | None:
-    """The most specific signature of an exception, None when there is none."""
-    return next((item for item in all_signatures() if item.matches(type_name, text)), None)
+def best_match(type_name: str, text: str, files: str = "") -> Signature | None:
+    """The most specific signature of an exception, None when there is none; the arguments are those of `matches`."""
+    return next((item for item in all_signatures() if item.matches(type_name, text, files)), None)
 
 
 def _signature(entry: Mapping[str, Any]) -> Signature:
@@ -67,10 +83,12 @@ def _signature(entry: Mapping[str, Any]) -> Signature:
         role=cast("Role", entry["role"]),
         specificity=int(entry.get("specificity", 1)),
         type=entry.get("type", ""),
-        pattern=re.compile(entry["pattern"], re.MULTILINE),
+        through=re.compile(entry.get("through", ""), re.MULTILINE),
+        pattern=re.compile(entry["pattern"].replace("<code>", CODE), re.MULTILINE),
         remedy=tuple(entry["remedy"]),
         source=entry["source"],
         example=entry["example"],
+        example_files=entry.get("example_files", ""),
         counter_example=entry["counter_example"],
         counter_example_type=entry.get("counter_example_type", entry.get("type", "")),
     )

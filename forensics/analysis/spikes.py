@@ -48,3 +48,17 @@ def _against(series: Series, width: int) -> Series:
         unit = np.maximum(unit, np.finfo(np.float64).tiny)
         above: Series = (series[width:] - (middle + slope * width)) / unit
     return above
+
+
+def heavy_tailed(values: Series, at: int) -> bool:
+    """Whether a series jumps by nature, so that the jump at index `at` is one of many: rare classes, odd batches.
+
+    That is so where, among the 64 values before, two or more rose above the median by at least a third as much.
+    """
+    before = values[max(0, at - WINDOW) : at]
+    before = before[np.isfinite(before)]
+    if len(before) < SHORTEST or not np.isfinite(values[at]):
+        return False
+    middle = float(np.median(before))
+    rise = float(values[at]) - middle
+    return rise > 0 and int(np.sum(before - middle >= rise / 3)) >= 2

@@ -109,3 +109,17 @@ def test_hostile_facts() -> None:
         "none": np.zeros((4, 0), np.float32),
     }
     quiet(RULE, bundle(batch={"x": statistics(CLEAN)}, batch_tensors=tensors))
+
+
+def test_a_column_that_is_bad_in_every_sample_is_no_matter_of_samples() -> None:
+    values = np.ones((4, 3), np.float32)
+    values[:, 1] = np.nan
+    given = bundle(
+        loss=[1.0],
+        trigger="nan-loss",
+        batch={"x": statistics(values)},
+        batch_facts={"bad_samples": {"x": [0, 1, 2, 3]}},
+    )
+    finding = fired(RULE, given)
+    assert "in each of the 4 samples" in str(finding.headline)
+    assert "the column itself is at fault" in str(finding.remedy[0])

@@ -27,7 +27,8 @@ def test_a_known_text_with_the_users_own_innermost_line() -> None:
     assert finding.origin is not None
     assert finding.origin.source is not None
     assert (finding.origin.source.file, finding.origin.source.line) == ("/home/user/net.py", 9)
-    assert str(finding.headline) == f"ValueError: {RESHAPE} (net.py:9)"
+    assert str(finding.headline) == "Reshape cannot make (16, 32) out of 192 elements, in net.py:9"
+    assert finding.evidence[0].value == f"ValueError: {RESHAPE}"
     assert finding.remedy
 
 
@@ -139,6 +140,67 @@ def test_the_log_speaks_where_the_exception_does_not() -> None:
     assert (alone.cause, alone.status) == ("unknown", "supported")
     known = fired(RULE, ended(raised("ValueError", RESHAPE), environment=environment))
     assert known.cause == "shape-mismatch"
+
+
+def test_a_callback_of_the_users_own_is_named_and_no_phase_is_invented() -> None:
+    from forensics.bundle.content import Part
+    from forensics.bundle.reader import in_memory
+
+    facts = {
+        "chain": [raised("KeyError", "'loss'")],
+        "callback": {"class": "train.Logger", "hook": "on_train_step_end"},
+    }
+    trigger = {"kind": "exception", "step": 7, "message": ""}
+    finding = fired(RULE, in_memory({"trigger": Part(trigger), "exception": Part(facts)}))
+    assert (finding.cause, finding.phase) == ("user-code-error", None)
+    assert "The callback Logger raised it, in on_train_step_end." in str(finding.explanation)
+    assert finding.origin is not None
+    assert finding.origin.phase is None
+    assert finding.origin.source is not None
+
+
+def test_what_pythons_own_library_raised_is_the_programs_error() -> None:
+    below = frame("/usr/lib/python3.11/json/decoder.py", 355, "raw_decode", own=False)
+    finding = fired(RULE, ended(raised("json.decoder.JSONDecodeError", "Expecting value", [frame(line=5), below])))
+    assert (finding.cause, finding.status) == ("user-code-error", "supported")
+
+
+def test_an_index_that_counts_the_steps_may_be_a_list_of_learning_rates() -> None:
+    text = "For 'Gather', the 'input_indices' should be in the range [0, 3), but got 3, error_code[58]"
+    doubted = fired(RULE, ended(raised("RuntimeError", text)))
+    assert (doubted.cause, doubted.status) == ("label-out-of-range", "supported")
+    assert "list of learning rates" in str(doubted.explanation)
+    model = {"optimizer": {"class": "Momentum", "learning_rate_schedule": "_IteratorLearningRate"}}
+    known = fired(RULE, ended(raised("RuntimeError", text), model=model))
+    assert (known.cause, known.status) == ("configuration-error", "supported")
+    label = fired(RULE, ended(raised("RuntimeError", text.replace("got 3", "got 23")), model=model))
+    assert (label.cause, label.status) == ("label-out-of-range", "established")
+
+
+def test_the_variables_and_weights_of_a_mismatch_are_shown() -> None:
+    text = "For 'MatMul' the input dimensions must be equal, but got 'x1_col': 32 and 'x2_row': 784."
+    at = {**frame(), "locals": {"x": "Tensor float32 [64, 32]"}}
+    parameters = [{"name": "fc.weight", "shape": "10,784", "dtype": "float32"}]
+    finding = fired(RULE, ended(raised("ValueError", text, [at]), parameters=parameters))
+    shown = [item.value for item in finding.evidence]
+    assert "x: Tensor float32 [64, 32]" in shown
+    assert "fc.weight (10, 784)" in shown
+
+
+@pytest.mark.parametrize(
+    ("frames", "place"),
+    [
+        ([frame(line=5)], "no rows; the batch after step 3 was asked for in train.py:5"),
+        ([LIBRARY], "no rows, while the batch after step 3 was fetched"),
+    ],
+)
+def test_a_batch_after_step_is_what_the_data_engine_failed_at(frames: list[dict[str, Any]], place: str) -> None:
+    rule = "-" * 60
+    text = f"x\n\n{rule}\n- Dataset Pipeline Error Message: \n{rule}\n[ERROR] no rows\n"
+    trigger = {"kind": "exception", "step": 3, "state": "waiting-for-input"}
+    finding = fired(RULE, ended(raised("RuntimeError", text, frames), trigger=trigger))
+    assert str(finding.headline) == f"the data pipeline failed: {place}"
+    assert "the pipeline reads ahead" in str(finding.explanation)
 
 
 def test_quiet_when_a_bundle_was_asked_for() -> None:

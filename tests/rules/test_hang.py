@@ -65,6 +65,35 @@ def test_only_other_threads_are_known() -> None:
     assert fired(RULE, given).cause == "hang-input"
 
 
+def test_the_users_own_line_in_the_pipeline_is_named() -> None:
+    stands = {"thread": "loader", "file": "/home/user/data.py", "line": 12, "function": "__getitem__"}
+    threads = [{"name": "MainThread", "frames": [*OWN, library("dataset/engine/iterators.py", "__next__")]}]
+    facts = {"kind": "hang", "step": 41, "message": "no step for 75 s", "state": "waiting-for-input"}
+    given = in_memory({"trigger": Part(facts), "exception": Part({"threads": threads, "stands": stands})})
+    finding = fired(RULE, given)
+    assert str(finding.headline) == "no step for 75 s: it waits for input, at data.py:12 in __getitem__"
+    assert finding.origin is not None
+    assert finding.origin.source is not None
+    assert finding.origin.source.line == 12
+
+
+def test_the_state_tells_where_the_stack_does_not() -> None:
+    finding = fired(RULE, silent(OWN, state="waiting-for-input"))
+    assert (finding.cause, finding.status) == ("hang-input", "supported")
+    assert "wait for its next batch" in str(finding.explanation)
+    assert fired(RULE, silent(OWN, state="computing")).cause == "hang-compute"
+
+
+@pytest.mark.parametrize("stands", ["x", 3, [], {"file": 3}, {"line": "x"}])
+def test_hostile_places(stands: Any) -> None:
+    threads = [{"name": "MainThread", "frames": OWN}]
+    given = in_memory(
+        {"trigger": Part({"kind": "hang", "state": [1]}), "exception": Part({"threads": threads, "stands": stands})}
+    )
+    finding = fired(RULE, given)
+    assert finding.cause == "hang-compute"
+
+
 def test_quiet_when_steps_kept_coming() -> None:
     answer = quiet(RULE, in_memory({"trigger": Part({"kind": "manual"})}))
     assert (answer.value, answer.threshold) == ("manual", "hang")

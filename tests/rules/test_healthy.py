@@ -51,3 +51,13 @@ def test_withdrawn_when_another_rule_accuses() -> None:
 def test_skipped_without_losses() -> None:
     assert skipped(RULE, bundle(grad_norm=[1.0] * 30)).missing == ("loss",)
     assert skipped(RULE, bundle()).missing == ("steps", "loss")
+
+
+def test_a_jump_of_a_loss_that_jumps_by_nature() -> None:
+    losses = np.full(80, 0.05)
+    losses[:5] = 0.7
+    losses[[30, 50, 62, 79]] = [0.2, 0.22, 0.2, 0.25]
+    assert "nothing wrong in 80 steps" in str(fired(RULE, bundle(loss=losses, trigger="loss-spike")).headline)
+    quiet(RULE, bundle(loss=np.where(np.arange(80) == 79, 5.0, losses), trigger="loss-spike"))
+    calm = np.where(np.arange(80) < 79, 0.05, 0.25)
+    quiet(RULE, bundle(loss=calm, trigger="loss-spike"))

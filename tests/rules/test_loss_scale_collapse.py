@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from forensics.analysis.engine import diagnose
-from tests.builders import bundle
+from tests.builders import autopsy, bundle
 from tests.rules.asking import fired, quiet, skipped
 
 RULE = "loss-scale-collapse"
@@ -79,3 +79,18 @@ def test_hostile_scales(scale: list[float]) -> None:
     given = scaled(scale, [3.0, math.nan, math.inf, -1.0, 1.0])
     assert not diagnose(given).failed
     assert fired(RULE, scaled(scale, [1.0] * 5, trigger="loss-scale-collapse")).severity == "critical"
+
+
+def test_the_operator_that_no_scale_helps_is_named() -> None:
+    facts = autopsy("Sqrt", inputs=[np.array([0.0, 1.0])], outputs=[np.array([math.inf])], phase="backward")
+    scale = 32768.0 / 2.0 ** np.arange(16)
+    given: dict[str, Any] = {
+        "loss": np.ones(16),
+        "loss_scale": scale,
+        "overflow": 1.0,
+        "trigger": "loss-scale-collapse",
+    }
+    finding = fired(RULE, bundle(**given, autopsy=facts))
+    assert "Sqrt in train.py:34 is not finite at any scale" in str(finding.headline)
+    assert str(finding.remedy[0]).startswith("Mend Sqrt in train.py:34")
+    assert "Find what makes" in str(fired(RULE, bundle(**given)).remedy[0])

@@ -108,3 +108,25 @@ def test_hostile_facts(batches: Any) -> None:
     assert (
         fired(RULE, bundle(loss=np.full(40, 1.5), dataset={"batches_per_epoch": batches})).cause == "no-weight-update"
     )
+
+
+def test_an_optimizer_that_holds_copies() -> None:
+    weights, copies = {"fc.weight": {"crc32": 11}}, {"fc.weight": {"crc32": 99}, "moment1.fc.weight": {"crc32": 5}}
+    falling = np.linspace(2, 1.9, 40)
+    finding = fired(RULE, bundle(loss=falling, weights=weights, optimizer_state=copies))
+    assert "the optimizer holds another fc.weight than the network" in str(finding.headline)
+    quiet(RULE, bundle(loss=falling, weights=weights, optimizer_state={"fc.weight": {"crc32": 11}}))
+
+
+def test_a_loop_without_a_data_set_repeats_its_losses() -> None:
+    epoch = 1 + 0.1 * np.random.default_rng(5).random(30)
+    finding = fired(RULE, bundle(loss=[*epoch, *epoch, *epoch]))
+    assert "every 30 steps" in str(finding.headline)
+    quiet(RULE, bundle(loss=[*epoch, *(epoch - 1e-3), *(epoch - 2e-3)]))
+
+
+def test_gradients_that_are_measured_now_and_then() -> None:
+    measured = np.where(np.arange(64) % 9 == 0, 0.0, np.nan)
+    still = 1 + 0.1 * np.random.default_rng(6).random(64)
+    assert "exactly 0 for 64 steps" in str(fired(RULE, bundle(loss=still, grad_norm=measured)).headline)
+    quiet(RULE, bundle(loss=still, grad_norm=np.where(np.arange(64) == 45, 0.1, measured)))

@@ -222,7 +222,7 @@ class TestBackward:
     def test_singular_gradient(self, op: str) -> None:
         finding = fired(RULE, broken(op, [P], INFINITE, phase="backward"))
         assert (finding.cause, finding.status) == ("singular-gradient", "established")
-        assert str(finding.headline).startswith("first non-finite gradient: output of")
+        assert str(finding.headline).startswith("first non-finite gradient: in the way back through")
 
     def test_a_gradient_that_left_the_16_bit_range_is_excepted(self) -> None:
         facts = {"tried": True, "finite": True, "out_max": 1e6}
@@ -470,3 +470,28 @@ def test_hostile_facts(origin: dict[str, Any]) -> None:
     diagnosis = diagnose(hostile)
     assert not diagnosis.failed
     assert fired(RULE, hostile).cause
+
+
+def test_what_is_odd_about_the_batch_of_a_division_by_zero() -> None:
+    values = np.random.default_rng(3).random((6, 4)).astype(np.float32)
+    values[4] = 0
+    facts = autopsy("Div", inputs=[np.ones(3), np.array([0.0, 1.0, 2.0])], outputs=[np.array([math.inf, 1.0, 0.5])])
+    given: dict[str, Any] = {"loss": [1.0, math.nan], "trigger": "nan-loss", "autopsy": facts}
+    said = str(fired(RULE, bundle(**given, batch_tensors={"x": values})).explanation)
+    assert "samples of column x that are one number throughout (4)" in said
+    assert "What this batch has" not in str(fired(RULE, bundle(**given, batch_tensors={"x": values[:4]})).explanation)
+    assert "What this batch has" not in str(fired(RULE, bundle(**given, batch_tensors={"x": values * 0})).explanation)
+
+
+def test_a_conversion_of_the_programs_own_is_named_first() -> None:
+    inputs = [tensor(np.array([300.0]), "float16"), tensor(np.array([300.0]), "float16")]
+    facts = autopsy("Mul", inputs=inputs, outputs=[tensor(np.array([math.inf]), "float16")])
+    rows = [
+        {"name": "Cast", "dtype": "float16", "file": "/home/user/train.py", "line": 30},
+        {"name": "Mul", "dtype": "float16", "file": "/home/user/train.py", "line": 34},
+    ]
+    given: dict[str, Any] = {"loss": [1.0, math.nan], "trigger": "nan-loss", "autopsy": facts}
+    finding = fired(RULE, bundle(**given, operators=rows))
+    assert finding.cause == "fp16-overflow"
+    assert str(finding.remedy[0]).startswith("train.py:30 converts to float16 itself")
+    assert "to_float" in str(fired(RULE, bundle(**given, operators=rows[1:])).remedy[0])

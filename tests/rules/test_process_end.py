@@ -93,6 +93,7 @@ def test_the_log_tells_of_a_data_worker() -> None:
     tail = [{"source": "stderr", "text": "Dataset worker process 4711 was killed by signal: Killed."}, {"text": 3}, "x"]
     finding = fired(RULE, ended("signal", "SIGTERM", environment={"log_tail": tail}))
     assert (finding.cause, finding.status) == ("worker-process-died", "supported")
+    assert "a data worker was ended by a signal (Killed), as the log says" in str(finding.headline)
 
 
 def test_a_signal_that_only_asks_for_a_bundle() -> None:
@@ -100,6 +101,38 @@ def test_a_signal_that_only_asks_for_a_bundle() -> None:
     losses = np.linspace(2, 1, 30)
     diagnosis = diagnose(bundle(loss=losses, trigger={"kind": "signal", "message": "SIGUSR1"}))
     assert diagnosis.verdict.cause == "healthy"
+
+
+def test_a_signal_after_which_the_run_goes_on_ends_nothing() -> None:
+    assert quiet(RULE, ended("signal", "SIGUSR2", trigger={"goes_on": True})).value == "signal"
+    assert fired(RULE, ended("signal", "SIGTERM", trigger={"goes_on": False})).cause == "terminated"
+
+
+@pytest.mark.parametrize(
+    ("dataset", "log", "status"),
+    [
+        ({"workers": 2}, "", "supported"),
+        (None, "", "supported"),
+        ({"workers": 1}, "", "established"),
+        ({"class": "x"}, "", "established"),
+        ({"workers": 2}, "all is well", "established"),
+    ],
+)
+def test_a_dead_data_worker_cannot_be_told_where_no_log_is_at_hand(dataset: Any, log: str, status: str) -> None:
+    finding = fired(RULE, ended("signal", "SIGTERM", dataset=dataset, environment={"log_tail": [{"text": log}]}))
+    assert (finding.cause, finding.status) == ("terminated", status)
+    assert ("no log is at hand" in str(finding.headline)) is (status == "supported")
+    assert status == "established" or finding.confidence < 0.8
+
+
+def test_sigterm_may_have_been_the_keyboard() -> None:
+    plain = fired(RULE, ended("signal", "SIGTERM", dataset={"workers": 1}))
+    assert any("Ctrl-C" in str(text) for text in plain.remedy)
+    assert "Ctrl-C" not in str(plain.headline)
+    possible = fired(RULE, ended("signal", "SIGTERM", dataset={"workers": 1}, trigger={"interrupt_possible": True}))
+    assert possible.cause == "terminated"
+    assert "Ctrl-C" in str(possible.headline)
+    assert possible.confidence < plain.confidence
 
 
 def test_quiet_after_anything_else() -> None:

@@ -11,7 +11,7 @@ import pytest
 from forensics.bundle.content import Header, Part
 from forensics.bundle.reader import Bundle, in_memory
 from forensics.bundle.tensors import Tensor, from_numpy
-from tests.builders import statistics
+from tests.builders import autopsy, bundle, statistics
 from tests.rules.asking import ask, fired, quiet, skipped
 
 RULE = "weight-corruption"
@@ -100,3 +100,48 @@ def test_hostile_tensors() -> None:
     }
     assert ask(RULE, stored(**odd)).rule == RULE
     assert statistics([1.0])["size"] == 1
+
+
+CALM = 1.0 + 0.01 * RNG.random(20)
+
+
+def between(weights: dict[str, Any], **more: Any) -> Bundle:
+    """A run that was sound for twenty steps and broke at the next, its update held back."""
+    given = {
+        "loss": [*CALM, math.nan],
+        "grad_norm": [*CALM, math.nan],
+        "learning_rate": 0.01,
+        "trigger": {"kind": "nan-loss", "held_back": True},
+        "weights": {name: statistics(values) for name, values in weights.items()},
+    }
+    return bundle(**{**given, **more})
+
+
+def test_a_weight_that_turned_nan_though_no_gradient_was() -> None:
+    odd = SOUND.copy()
+    odd[2, 2] = math.nan
+    finding = fired(RULE, between({"a": SOUND, "b": odd}))
+    assert (finding.severity, finding.status) == ("critical", "supported")
+    assert finding.origin is not None
+    assert finding.origin.parameter == "b"
+    # An update with a bad gradient makes many; a run that came apart is another matter; so is an update applied.
+    many = np.full((16, 16), math.nan)
+    assert "quiet" in type(ask(RULE, between({"a": SOUND, "b": many}))).__name__.lower()
+    quiet(RULE, between({"b": odd}, grad_norm=[*CALM[:19], math.inf, math.nan]))
+    quiet(RULE, between({"b": odd}, trigger={"kind": "nan-loss", "held_back": False}))
+    quiet(RULE, between({"b": odd}, loss=[*CALM[:5], *(2.0 ** np.arange(15)), math.nan]))
+
+
+def test_a_weight_that_reaches_what_no_update_made() -> None:
+    huge = np.full((16, 16), 3e38, np.float32)
+    facts = autopsy("Mul", inputs=[SOUND, huge], outputs=[np.array([math.inf])])
+    finding = fired(RULE, between({"a": SOUND, "table": huge}, autopsy=facts))
+    assert "table changed between two steps" in str(finding.headline)
+    quiet(RULE, between({"a": SOUND, "table": SOUND}, autopsy=facts))
+    quiet(RULE, between({"a": SOUND, "table": huge}))
+
+
+def test_a_flip_is_dated_by_what_came_of_it() -> None:
+    loss = np.where(np.arange(40) == 25, 1e30, 1.0)
+    given = bundle(loss=loss, stored={"a": flipped(SOUND, 30), "b": np.full(32, math.nan, np.float32)})
+    assert fired(RULE, given).step == 26

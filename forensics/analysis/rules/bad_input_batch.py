@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from forensics.analysis.batch_columns import (
@@ -17,13 +18,23 @@ from forensics.analysis.batch_columns import (
 from forensics.analysis.evidence import Case, Row, mapping
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet, Severity, Status
 from forensics.analysis.message import Message, counted, figure, t
+from forensics.analysis.origin import first_break
 from forensics.analysis.rule import Limit, Rule, score
 
-_REMEDY = (
+_PLACE = t(
+    "Look at the named samples: the bundle holds the batch (msforensics inspect), and their place in the data set, or "
+    "in this rank's shard of it, is (step − 1) × batch size + sample, in the first epoch and without shuffling."
+)
+_WHOLE = (
     t(
-        "Look at the named samples: the bundle holds the batch (msforensics inspect), and their place in the data set "
-        "is (step − 1) × batch size + sample, in the first epoch and without shuffling."
+        "Every sample is concerned, so that the column itself is at fault and no single sample: look at how it is "
+        "made, such as a division by a deviation or a count that is 0, a logarithm, or a join that found nothing."
     ),
+    t("Repair the column where it is made, or leave it out: dataset.project keeps the columns that are named."),
+    t("To confirm, look at the column over the whole data set: np.isfinite(x).all() for each batch."),
+)
+_REMEDY = (
+    _PLACE,
     t("Filter them out in the pipeline: dataset.filter(lambda x: np.isfinite(x).all(), ['x']), and repair the source."),
     t("Standardise the inputs; a statistic over a constant or empty sample gives 0 / 0."),
     t("To confirm, run the step again without these samples: the loss stays finite."),
@@ -63,7 +74,7 @@ class BadInputBatch(Rule):
                 t("sample {samples} of column {name} is {ratio} times larger than the others", **where),
                 t("samples {samples} of column {name} are {ratio} times larger than the others", **where),
             )
-            grave: Severity = "critical" if wrong else "warning"
+            grave: Severity = "critical" if wrong and not _ordinary(case, name, limits["magnitude"]) else "warning"
             return _finding(
                 case,
                 name,
@@ -83,7 +94,7 @@ class BadInputBatch(Rule):
         peak, widest = largest(float_columns(case))
         if peak >= limits["magnitude"].info:
             points = score(peak, limits["magnitude"])
-            detail = t("column {name} reaches {peak}", name=widest, peak=figure(peak))
+            detail = t("column {name} reaches {peak}", name=widest.removeprefix("column "), peak=figure(peak))
             grave = "info" if points < 75 else "critical" if wrong else "info"
             return _finding(
                 case,
@@ -99,7 +110,7 @@ class BadInputBatch(Rule):
             )
         if wrong and (constants := constant_columns(case)):
             row = constants[0]
-            detail = t("every element of column {name} is {value}", name=_name(row), value=figure(float(row["min"])))
+            detail = t("every element of column {name} is {value}", name=_said(row), value=figure(float(row["min"])))
             return _finding(
                 case,
                 _name(row),
@@ -115,6 +126,19 @@ class BadInputBatch(Rule):
         )
 
 
+def _ordinary(case: Case, name: str, limit: Limit) -> bool:
+    """Whether an operator with a fault of its own broke, and the odd samples are of a magnitude that is none.
+
+    A logarithm, a quotient or a power that breaks at a number of some hundreds breaks at the next one as well.
+    """
+    found = first_break(case)
+    peak, _ = largest([row for row in float_columns(case) if _name(row) == name])
+    own_fault = (
+        found is not None and found.inputs_finite and found.family not in ("product", "sum", "difference", "cast")
+    )
+    return own_fault and peak < limit.info
+
+
 def _nonfinite(case: Case, columns: Sequence[Row]) -> Finding:
     row = columns[0]
     known = mapping(case.bundle.facts("batch").get("bad_samples")).get(_name(row))
@@ -125,18 +149,34 @@ def _nonfinite(case: Case, columns: Sequence[Row]) -> Finding:
         if any(row.get(name) for name in names)
     ]
     count, kind = bad_count(row), " / ".join(kinds)
-    detail = t("column {name} holds {count} {kind}", name=_name(row), count=count, kind=kind)
-    if samples:
-        where = {"name": _name(row), "count": count, "kind": kind, "samples": _listed(samples)}
+    detail = t("column {name} holds {count} {kind}", name=_said(row), count=count, kind=kind)
+    size = _samples(row)
+    if 1 < size <= len(set(samples)):
+        detail = t(
+            "column {name} holds {count} {kind}, in each of the {size} samples",
+            name=_said(row),
+            count=count,
+            kind=kind,
+            size=size,
+        )
+    elif samples:
+        where = {"name": _said(row), "count": count, "kind": kind, "samples": _listed(samples)}
         detail = counted(
             len(samples),
             t("column {name} holds {count} {kind}, in sample {samples}", **where),
             t("column {name} holds {count} {kind}, in samples {samples}", **where),
         )
     evidence = Evidence(
-        "/batch/statistics/nan", case.fatal_step, count, 0, t("elements of {name} that are not finite", name=_name(row))
+        "/batch/statistics/nan", case.fatal_step, count, 0, t("elements of {name} that are not finite", name=_said(row))
     )
-    return _finding(case, _name(row), detail, "critical", 97.0, "established", 0.97, evidence)
+    found = _finding(case, _name(row), detail, "critical", 97.0, "established", 0.97, evidence)
+    return replace(found, remedy=_WHOLE) if 1 < size <= len(set(samples)) else found
+
+
+def _samples(row: Row) -> int:
+    """How many samples the batch has, by the column's first dimension; 0 where it does not tell."""
+    first = str(row.get("shape") or "").split(",")[0].strip()
+    return int(first) if first.isdigit() and len(first) < 10 else 0
 
 
 def _finding(
@@ -169,6 +209,11 @@ def _finding(
 
 def _name(row: Row) -> str:
     return str(row.get("name") or "?")[:200]
+
+
+def _said(row: Row) -> str:
+    """The name in a sentence that says "column" already: a loop's batches have columns named "column 0"."""
+    return _name(row).removeprefix("column ")
 
 
 def _listed(samples: Sequence[int]) -> str:

@@ -55,11 +55,12 @@ class Divergence(Rule):
         if not (ratio >= limits["ratio"].warning and share >= limits["share"].info):
             return Quiet(ratio, limits["ratio"].warning, t("median of the last {width} over the lowest", width=WIDTH))
         turn = int(known[int(np.argmin(medians)) + WIDTH - 1])
-        step, unrest = int(case.steps[turn]), assess(case)
+        # What made it rise came after the best stretch.
+        step, unrest = int(case.steps[min(turn + 1, len(case.steps) - 1)]), assess(case)
         cause = unrest.blame if unrest is not None else "loss-spike"
         return Finding(
             cause=cause,
-            severity="critical" if ratio >= APART else "warning",
+            severity="critical" if ratio >= (APART**2 if unrest is None else APART) else "warning",
             score=score(ratio, limits["ratio"]),
             confidence=0.6 if unrest is None else unrest.confidence * 0.9,
             # A growth that has a cause of its own is told by the rule for that cause.

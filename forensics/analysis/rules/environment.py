@@ -47,7 +47,7 @@ class Environment(Rule):
             explanation=remarks[0],
             remedy=(
                 t("Bring the named pair in line, as the release notes of MindSpore say."),
-                t("Compare with the environment of a good run: the report of its bundle lists it."),
+                t("To confirm, compare with the environment of a good run: the report of its bundle lists it."),
             ),
             evidence=tuple(
                 Evidence("/environment/json", None, str(remark)[:300], None, t("remark")) for remark in remarks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from forensics.analysis.evidence import Case, mappings
+from forensics.analysis.evidence import Case, mapping, mappings
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Phase, Quiet, Source
 from forensics.analysis.fingerprint import base_name
 from forensics.analysis.message import Message, t
@@ -49,6 +49,7 @@ _WAITS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
 )
+# What the process said that it was doing.
 _STATES = {"waiting-for-input": "hang-input"}
 _REMEDY: dict[str, tuple[Message, ...]] = {
     "hang-input": (
@@ -108,8 +109,11 @@ class Hang(Rule):
         main = next((item for item in case.threads if item.get("name") == "MainThread"), None)
         frames = mappings((main or (case.threads[0] if case.threads else {})).get("frames"))
         own = [frame for frame in frames if frame.get("own") is True]
-        source = source_of(own[-1]) if own else None
-        state = _STATES.get(case.trigger_message)
+        # The recorder looks into the pipeline's threads too: there the user's own line may be.
+        stands = mapping(case.bundle.facts("exception").get("stands"))
+        source = source_of(stands) or (source_of(own[-1]) if own else None)
+        told = case.trigger.get("state")
+        state = _STATES.get(told if isinstance(told, str) else "") or _STATES.get(case.trigger_message)
         cause, sign = _waits_for(frames)
         if cause is None:
             cause, sign = state or "hang-compute", ""
@@ -127,14 +131,20 @@ class Hang(Rule):
             origin=Origin(phase, step, source=source),
             headline=_headline(case, cause, source),
             summary=t("The run is silent after step {step}.", step=step if step is not None else "?"),
-            explanation=t("The main thread stands in {sign}.", sign=sign)
-            if sign
-            else t("Neither the pipeline nor a collective is on the main thread's stack.")
-            if seen
-            else t("No stacks were recorded."),
+            explanation=_explanation(sign, seen, state is not None),
             remedy=_REMEDY[cause],
             evidence=tuple(_stack(case, item) for item in case.threads[:6]),
         )
+
+
+def _explanation(sign: str, seen: bool, between_steps: bool) -> Message:
+    if sign:
+        return t("The main thread stands in {sign}.", sign=sign)
+    if between_steps:
+        return t("The recorder saw the run wait for its next batch.")
+    if seen:
+        return t("Neither the pipeline nor a collective is on the main thread's stack.")
+    return t("No stacks were recorded.")
 
 
 def _waits_for(frames: list[dict[str, Any]]) -> tuple[str | None, str]:
@@ -158,6 +168,15 @@ def _headline(case: Case, cause: str, source: Source | None) -> Message:
     said = case.trigger_message or "?"
     if source is None:
         return t("{said}: {what}", said=said, what=_WHAT[cause])
+    if cause == "hang-input" and source.function:
+        return t(
+            "{said}: {what}, at {file}:{line} in {function}",
+            said=said,
+            what=_WHAT[cause],
+            file=base_name(source.file),
+            line=source.line,
+            function=source.function[:100],
+        )
     return t(
         "{said}: {what}, at {file}:{line}", said=said, what=_WHAT[cause], file=base_name(source.file), line=source.line
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ from forensics.analysis.evidence import Case, number_column
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.message import figure, t
 from forensics.analysis.rule import Limit, Rule
+from forensics.analysis.spikes import WINDOW, heavy_tailed
 
 
 class Healthy(Rule):
@@ -35,7 +37,7 @@ class Healthy(Rule):
         needed = limits["steps"].warning
         losses = case.loss
         seen = int(np.isfinite(losses).sum())
-        if not case.asked_for:
+        if not case.asked_for and not _natural_jump(case):
             return Quiet(case.trigger_kind, "manual", t("the recorder was tripped"))
         bad = int((~np.isfinite(losses)).sum()) + int(np.isinf(case.grad_norm).sum())
         weights = sum(int(np.nansum(number_column(case.weights, name))) for name in ("nan", "pos_inf", "neg_inf"))
@@ -67,3 +69,16 @@ class Healthy(Rule):
                 Evidence("/scalars/step", last, seen, needed, t("steps with a finite loss")),
             ),
         )
+
+
+def _natural_jump(case: Case) -> bool:
+    """Whether the recorder stopped at a jump of a loss that jumps by nature."""
+    found = np.flatnonzero(case.steps == (math.nan if case.fatal_step is None else case.fatal_step))
+    if case.trigger_kind != "loss-spike" or not len(found) or not np.isfinite(case.loss[found[0]]):
+        return False
+    at = int(found[0])
+    beginning = case.loss[np.isfinite(case.loss)][:5]
+    before = case.loss[max(0, at - WINDOW) : at]
+    level = float(np.median(before[np.isfinite(before)])) if np.isfinite(before).any() else math.inf
+    scale = max(abs(level), float(np.abs(np.median(beginning))))
+    return bool(case.loss[at] - level < 0.5 * scale) and heavy_tailed(case.loss, at)

@@ -132,7 +132,8 @@ def _ruined(case: Case, effective: Series, limit: Limit) -> int | None:
 
 def _after_a_high_rate(case: Case, at: int, effective: Series, limit: Limit) -> Finding:
     step, before = int(case.steps[at]), float(np.nanmax(effective[max(0, at - DELAY) : at]))
-    factor = float(rises(finite_beginning(case.loss))[0][at])
+    factors = rises(finite_beginning(case.loss))[0]
+    factor, still = float(factors[at]), bool(factors[-1] >= APART / 2)
     detail = t(
         "the loss jumped to {factor} times its level at step {step}, after updates at a rate of {rate}",
         factor=figure(factor),
@@ -145,7 +146,8 @@ def _after_a_high_rate(case: Case, at: int, effective: Series, limit: Limit) -> 
         min(85.0, score(before, limit)),
         0.75,
         detail,
-        case.numerical,
+        # What the loss has got over did not break the run.
+        case.numerical and still,
         (
             Evidence("/scalars/loss", step, float(case.loss[at]), None, t("the loss after those updates")),
             Evidence("/scalars/learning_rate", step, before, limit.warning, t("effective learning rate")),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from forensics.analysis.evidence import Case, Series
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
-from forensics.analysis.message import figure, t
+from forensics.analysis.fingerprint import base_name
+from forensics.analysis.loss_scaling import overflows
+from forensics.analysis.message import Message, figure, t
+from forensics.analysis.origin import first_break
 from forensics.analysis.rule import Limit, Rule
 
 RECENT = 20
@@ -55,10 +58,15 @@ class LossScaleCollapse(Rule):
         # The search for the fitting scale skips steps at the start; later, that many are a fault.
         starving = count >= limits["overflows"].warning and (len(scale) >= 2 * RECENT or count >= RECENT)
         if not (tripped or at_floor or starving):
-            return Quiet(count, limits["overflows"].warning, t("skipped steps among the last {steps}", steps=RECENT))
+            return Quiet(
+                count,
+                limits["overflows"].warning,
+                t("skipped steps among the last {steps}", steps=len(skipped[-RECENT:])),
+            )
         step = _begin(case, skipped)
         every = count == len(skipped[-RECENT:])
         grave = tripped or at_floor or every
+        said = {"highest": _scale(highest), "last": _scale(last), "count": count, "steps": len(skipped[-RECENT:])}
         return Finding(
             cause="loss-scale-collapse",
             severity="critical" if grave else "warning",
@@ -68,13 +76,7 @@ class LossScaleCollapse(Rule):
             status="established",
             step=step,
             phase="optimizer",
-            headline=t(
-                "loss scaling gave up: from {highest} to {last}, {count} of the last {steps} updates skipped",
-                highest=_scale(highest),
-                last=_scale(last),
-                count=count,
-                steps=len(skipped[-RECENT:]),
-            ),
+            headline=_headline(case, said),
             summary=t(
                 "The loss scale is {last}, and {share} % of the recorded updates were applied.",
                 last=_scale(last),
@@ -89,14 +91,7 @@ class LossScaleCollapse(Rule):
             if every and highest >= 256 * last
             else t("More updates are skipped than the search for a fitting scale explains."),
             remedy=(
-                t(
-                    "Find what makes the gradients non-finite at any scale: the finding about the first non-finite "
-                    "value, or one step in float32 without scaling."
-                ),
-                t(
-                    "If they are finite there, a magnitude is past float16 in the backward pass: keep that cell in "
-                    "float32 (cell.to_float(mindspore.float32))."
-                ),
+                *_deeper(case),
                 t("Do not raise the scale or its window by hand: it hides the fault."),
                 t("To confirm, look at the share of applied updates: it should be above 99 %."),
             ),
@@ -113,22 +108,53 @@ class LossScaleCollapse(Rule):
                     int(case.steps[-1]),
                     count,
                     limits["overflows"].warning,
-                    t("skipped updates among the last {steps}", steps=RECENT),
+                    t("skipped updates among the last {steps}", steps=len(skipped[-RECENT:])),
                 ),
                 Evidence("/scalars/overflow", None, share, None, t("share of updates that were applied")),
             ),
         )
 
 
-def overflows(case: Case) -> Series:
-    """1 where a step's update was skipped, 0 where not, by the flag or by a halved scale; NaN where nothing tells."""
-    flags = case.series("overflow")
-    scale = case.series("loss_scale")
-    if np.isfinite(flags).any() or len(scale) < 2:
-        return flags
-    halved = np.full(len(scale), np.nan)
-    halved[1:] = np.where(np.isfinite(scale[1:]) & np.isfinite(scale[:-1]), scale[1:] < scale[:-1], np.nan)
-    return halved
+def _broken_at_any_scale(case: Case) -> dict[str, str]:
+    """Operator and place of the break that the autopsy found, which runs without any loss scale; empty for none."""
+    found = first_break(case)
+    if found is None or found.reduced_type:
+        return {}
+    place = f"{base_name(found.source.file)}:{found.source.line}" if found.source is not None else found.layer or "?"
+    return {"op": found.op, "place": place}
+
+
+def _headline(case: Case, said: dict[str, Any]) -> Message:
+    where = _broken_at_any_scale(case)
+    if where:
+        return t(
+            "loss scaling gave up, from {highest} to {last}: {op} in {place} is not finite at any scale, {count} of "
+            "the last {steps} updates were skipped",
+            **said,
+            **where,
+        )
+    return t("loss scaling gave up: from {highest} to {last}, {count} of the last {steps} updates skipped", **said)
+
+
+def _deeper(case: Case) -> tuple[Message, ...]:
+    where = _broken_at_any_scale(case)
+    if where:
+        return (
+            t(
+                "Mend {op} in {place}, as the finding about the first non-finite value says: until then no scale fits.",
+                **where,
+            ),
+        )
+    return (
+        t(
+            "Find what makes the gradients non-finite at any scale: the finding about the first non-finite value, or "
+            "one step in float32 without scaling."
+        ),
+        t(
+            "If they are finite there, a magnitude is past float16 in the backward pass: keep that cell in float32 "
+            "(cell.to_float(mindspore.float32))."
+        ),
+    )
 
 
 def _scale(value: float) -> str:

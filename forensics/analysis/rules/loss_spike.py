@@ -12,7 +12,7 @@ from forensics.analysis.evidence import Case, Series
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.message import figure, t
 from forensics.analysis.rule import Limit, Rule, score
-from forensics.analysis.spikes import WINDOW, excess
+from forensics.analysis.spikes import WINDOW, excess, heavy_tailed
 
 RECENT = 128
 # Steps after which a jump counts as one that stays (llm-foundry's patience is 4).
@@ -56,14 +56,18 @@ class LossSpike(Rule):
         level, rise = _rise(case.loss, at)
         jumps = _count(deviations > limit.info)
         common = jumps > COMMON * len(deviations) + 2
-        if not tripped and (value < limit.info or rise < limits["rise"].info or common):
+        natural = tripped and rise < limits["rise"].warning and heavy_tailed(case.loss, at)
+        if natural or (not tripped and (value < limit.info or rise < limits["rise"].info or common)):
             return Quiet(
                 value,
                 limit.warning,
                 t("deviations above the loss's course, {count} of them past the limit", count=jumps),
             )
         stays = _stays(case.loss, at, level)
-        grave = tripped or stays >= PATIENCE or (value >= 2 * limit.info and rise >= limits["rise"].warning)
+        # A jump that the recorder stopped at had no time to stay or to come back: then its height decides. Where
+        # losses jump by nature (rare classes), or a jump is small beside where the loss began, it is a note.
+        high = rise >= limits["rise"].warning and (value >= 2 * limit.info or tripped)
+        grave = stays >= PATIENCE or (high and not common)
         points = max(80.0, score(value, limit)) if grave else min(74.0, score(value, limit))
         step = int(case.steps[at])
         after = t("and stayed there for {count} steps", count=stays) if stays >= PATIENCE else t("and came back")
@@ -73,7 +77,8 @@ class LossSpike(Rule):
             cause="loss-spike",
             severity="warning" if grave else "info",
             score=points,
-            confidence=0.8 if grave else 0.5,
+            # Without the batch, odd samples cannot be ruled out.
+            confidence=0.5 if not grave else 0.8 if case.batch and (stays >= PATIENCE or tripped) else 0.7,
             role="initiating",
             status="established",
             step=step,

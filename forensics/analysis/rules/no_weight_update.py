@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from forensics.analysis.evidence import Case, Row, as_step, number_column, rows
+from forensics.analysis.evidence import Case, Row, as_step, number_column, rows, text_column
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.instability import is_adaptive
 from forensics.analysis.message import Message, figure, t
@@ -80,6 +80,11 @@ class NoWeightUpdate(Rule):
                 True,
                 Evidence("/statistics/optimizer_state/max", case.fatal_step, stale, needed, t("global_step")),
             )
+        if (copy := _trains_copies(case)) is not None:
+            detail = t("the optimizer holds another {name} than the network", name=copy)
+            note = t("the optimizer's own tensors of the names of the network's weights differ from them")
+            evidence = Evidence("/statistics/optimizer_state/crc32", case.fatal_step, copy, None, note)
+            return _finding(case, "no-weight-update", detail, True, evidence)
         zero = _tail(case.series("learning_rate") == 0)
         if zero >= needed:
             detail = t("the learning rate has been 0 for {steps} steps", steps=zero)
@@ -90,15 +95,18 @@ class NoWeightUpdate(Rule):
                 True,
                 Evidence("/scalars/learning_rate", None, zero, needed, t("steps on end")),
             )
-        nothing = _tail(case.grad_norm == 0)
-        if nothing >= needed:
-            detail = t("every gradient has been exactly 0 for {steps} steps", steps=nothing)
+        # Where steps are short, the gradients of some of them are not measured.
+        measured = np.flatnonzero(~np.isnan(case.grad_norm))
+        nothing = _tail(case.grad_norm[measured] == 0)
+        span = int(case.steps[-1] - case.steps[measured[-nothing]]) + 1 if nothing else 0
+        if span >= needed and nothing >= min(needed, 5):
+            detail = t("every gradient has been exactly 0 for {steps} steps", steps=span)
             return _finding(
                 case,
                 "no-weight-update",
                 detail,
                 True,
-                Evidence("/scalars/grad_norm", None, nothing, needed, t("steps on end")),
+                Evidence("/scalars/grad_norm", None, span, needed, t("steps on end")),
             )
         if repeats:
             detail = t("the loss repeats itself bit for bit, every {period} steps", period=repeats)
@@ -109,7 +117,7 @@ class NoWeightUpdate(Rule):
                 False,
                 Evidence("/scalars/loss", None, repeats, None, t("period in steps")),
             )
-        return Quiet(max(zero, nothing), needed, t("steps on end without a learning rate or a gradient"))
+        return Quiet(max(zero, span), needed, t("steps on end without a learning rate or a gradient"))
 
 
 def _repeats(case: Case, needed: int) -> int:
@@ -119,13 +127,26 @@ def _repeats(case: Case, needed: int) -> int:
     """
     losses = np.where(case.loss == 0, np.nan, case.loss)
     batches = as_step(case.bundle.facts("dataset").get("batches_per_epoch")) or 0
-    for period in (1, batches):
+    # Of a loop that no data set describes: where the newest value stood before.
+    same: list[int] = (len(losses) - 1 - np.flatnonzero(losses[:-1] == losses[-1:]))[::-1].tolist()
+    for period in (1, batches, *same[:5]):
         if not 0 < period <= len(losses) - needed:
             continue
         count = _tail(losses[period:] == losses[:-period])
         if count >= max(needed, period if period > 1 else 0):
             return period
     return 0
+
+
+def _trains_copies(case: Case) -> str | None:
+    """A weight of the network of which the optimizer holds a copy of another content; None where there is none."""
+    state = case.bundle.table("statistics", "optimizer_state")
+    own = dict(zip(text_column(state, "name"), state.get("crc32", np.zeros(0, np.int64)).tolist(), strict=False))
+    for row in rows(case.weights):
+        name = str(row.get("name", ""))
+        if name in own and own[name] and own[name] != row.get("crc32"):
+            return name
+    return None
 
 
 def _rounded_away(case: Case, limit: Limit) -> tuple[str, str, float] | None:

@@ -8,14 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from forensics.analysis.batch_columns import nonfinite_columns
+from forensics.analysis.batch_columns import constant_samples, nonfinite_columns
 from forensics.analysis.breaks import judge_break
-from forensics.analysis.evidence import Case
+from forensics.analysis.evidence import Case, number_column, text_column
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet
 from forensics.analysis.fingerprint import base_name
 from forensics.analysis.instability import assess
 from forensics.analysis.judgement import Judgement
 from forensics.analysis.message import Message, figure, t
+from forensics.analysis.operators import family
 from forensics.analysis.origin import Break, first_break
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule
@@ -25,6 +26,9 @@ from forensics.analysis.without_autopsy import (
     judge_series,
     overflow_at_any_scale,
 )
+
+# Causes that a sample without any variation brings about.
+_OF_A_SAMPLE = ("division-by-zero", "singular-gradient", "log-of-nonpositive")
 
 
 class NonFiniteOrigin(Rule):
@@ -96,7 +100,7 @@ def _finding(case: Case, found: Break | None, judgement: Judgement, step: int | 
         headline=_headline(found, judgement),
         summary=_summary(found, judgement),
         explanation=_explanation(case, found, judgement, step),
-        remedy=REMEDIES.get(judgement.cause, ()),
+        remedy=_remedy(case, found, judgement),
         evidence=_evidence(case, found, step),
     )
 
@@ -107,7 +111,7 @@ def _headline(found: Break | None, judgement: Judgement) -> Message:
     place = _place(found)
     if found.phase == "backward":
         return t(
-            "first non-finite gradient: output of {op} in {place} ({detail})",
+            "first non-finite gradient: in the way back through {op}, {place} ({detail})",
             op=found.op,
             place=place,
             detail=judgement.detail,
@@ -139,14 +143,53 @@ def _summary(found: Break | None, judgement: Judgement) -> Message:
 def _explanation(case: Case, found: Break | None, judgement: Judgement, step: int | None) -> Message:
     losses = case.loss[case.steps == step] if step is not None else case.loss[:0]
     hidden = len(losses) == 1 and math.isfinite(losses[0]) and (found is None or found.phase != "backward")
-    if not (hidden and case.trigger_kind in ("nonfinite-gradient", "nonfinite-weight")):
-        return judgement.reason
-    return t(
-        "{reason} The loss of that step was {loss}, finite all the same: operators such as ReLU, maximum and clamp "
-        "turn NaN into a number on the CPU.",
-        reason=judgement.reason,
-        loss=figure(float(losses[0])),
+    if hidden and case.trigger_kind in ("nonfinite-gradient", "nonfinite-weight"):
+        return t(
+            "{reason} The loss of that step was {loss}, finite all the same: operators such as ReLU, maximum and clamp "
+            "turn NaN into a number on the CPU.",
+            reason=judgement.reason,
+            loss=figure(float(losses[0])),
+        )
+    if judgement.cause in _OF_A_SAMPLE:
+        name, samples = constant_samples(case)
+        if samples:
+            return t(
+                "{reason} What this batch has and others may not: samples of column {name} that are one number "
+                "throughout ({samples}).",
+                reason=judgement.reason,
+                name=name,
+                samples=", ".join(map(str, samples)),
+            )
+    return judgement.reason
+
+
+def _remedy(case: Case, found: Break | None, judgement: Judgement) -> tuple[Message, ...]:
+    """What to do, the program's own conversion to float16 first where one led to the break."""
+    steps = REMEDIES.get(judgement.cause, ())
+    own = _own_conversion(case, found) if judgement.cause in ("fp16-overflow", "fp16-underflow") else None
+    if own is None or found is None:
+        return steps
+    first = t(
+        "{place} converts to float16 itself: leave that out for what {op} takes, or convert back to float32 before it.",
+        place=own,
+        op=found.op,
     )
+    return (first, *steps[1:])
+
+
+def _own_conversion(case: Case, found: Break | None) -> str | None:
+    """Where the user's own code last converted to float16 before the break; None where it did not, or is not known."""
+    table = case.operators
+    if found is None or found.source is None or not table:
+        return None
+    names, kinds, files = (text_column(table, name) for name in ("name", "dtype", "file"))
+    lines = number_column(table, "line")
+    at = [
+        row
+        for row, name in enumerate(names)
+        if family(name) == "cast" and kinds[row] == "float16" and files[row] == found.source.file and lines[row] > 0
+    ]
+    return f"{base_name(files[at[-1]])}:{int(lines[at[-1]])}" if at else None
 
 
 def _evidence(case: Case, found: Break | None, step: int | None) -> tuple[Evidence, ...]:

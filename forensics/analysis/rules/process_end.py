@@ -13,7 +13,9 @@ from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet, Severi
 from forensics.analysis.fingerprint import base_name
 from forensics.analysis.memory import pressure
 from forensics.analysis.message import Message, figure, t
+from forensics.analysis.mishaps import mishap
 from forensics.analysis.origin import source_of
+from forensics.analysis.refusals import refusal
 from forensics.analysis.rule import Limit, Rule
 from forensics.analysis.signature import best_match
 
@@ -41,6 +43,10 @@ _REMEDY: dict[str, tuple[Message, ...]] = {
             "If it was not asked on purpose, look at the job's time limit, and at a launcher that ends all ranks when "
             "one fails."
         ),
+        t(
+            "Somebody may have pressed Ctrl-C: once a network or a data set has run, MindSpore turns SIGINT into "
+            "SIGTERM of its own process."
+        ),
         _CONFIRM,
     ),
     "interrupted": (t("Nothing failed: the run was interrupted from the keyboard. Resume from the last checkpoint."),),
@@ -62,7 +68,8 @@ class ProcessEnd(Rule):
         SIGKILL leaves no time for anything: what is known comes from the ring that the process left behind. Whether
         it was the memory killer, the kernel's count of its kills tells, compared with what it was at the start; where
         that is not to be had, memory near its limit is a sign of it, and a bare "Killed" in a log is none. A data
-        worker that dies makes the framework end its parent by SIGTERM, and only the log says so.
+        worker that dies makes the framework end its parent by SIGTERM, and only the log says so. Ctrl-C arrives as
+        SIGTERM as well while a network runs: MindSpore's own handler passes it on so.
     What to do:
         See who ended it, and whether memory was the reason; resume from the newest checkpoint.
     """
@@ -88,7 +95,7 @@ class ProcessEnd(Rule):
         if logged is not None and logged.specificity >= 2 and logged.role == "initiating":
             remedy = tuple(t(item) for item in logged.remedy)
             reason = t("The log's last lines have the signature {id} ({source}).", id=logged.id, source=logged.source)
-            return _finding(case, logged.cause, "supported", 0.8, t("the log tells why"), reason, remedy)
+            return _finding(case, logged.cause, "supported", 0.8, _told(case), reason, remedy)
         if case.trigger_kind == "killed" and case.trigger.get("state") == "failed":
             return Quiet("failed", "killed", t("an exception ended the training; no bundle of it is there"))
         if _CRASH.search(said):
@@ -100,11 +107,29 @@ class ProcessEnd(Rule):
         if "SIGINT" in said:
             return _plain(case, "interrupted", "established", 0.9, t("it was interrupted from the keyboard"))
         if case.trigger_kind == "signal":
+            if case.trigger.get("interrupt_possible") is True:
+                detail = t("it was asked to end, as it may be by Ctrl-C")
+                return _plain(case, "terminated", "established", 0.75, detail)
+            if not case.log_tail and _has_workers(case):
+                detail = t("it was asked to end, as it is when a data worker dies, and no log is at hand")
+                return _plain(case, "terminated", "supported", 0.7, detail)
             return _plain(case, "terminated", "established", 0.9, t("it was asked to end"))
         detail = t("it left a ring and no word of its end")
         if kills(_memory(case)) == 0:
             detail = t("it left no word of its end, and the kernel counted no kill for want of memory")
         return _plain(case, "killed", "supported", 0.7, detail)
+
+
+def _has_workers(case: Case) -> bool:
+    """Whether the input pipeline may have had processes of its own; so it may where nothing is known of it."""
+    facts = case.bundle.facts("dataset")
+    return not facts or facts.get("workers") not in (None, 1)
+
+
+def _told(case: Case) -> Message:
+    """What the log's last lines say, in a sentence where they are of a known kind."""
+    what = refusal(case.log_tail) or mishap("", case.log_tail)
+    return t("the log tells why") if what is None else t("{what}, as the log says", what=what)
 
 
 def _memory(case: Case) -> object:

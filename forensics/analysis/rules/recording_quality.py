@@ -81,6 +81,7 @@ class RecordingQuality(Rule):
                     "See `msforensics inspect BUNDLE` for what is there and why the rest is not, and `msforensics "
                     "verify BUNDLE` for damage."
                 ),
+                t("To confirm, record a few steps again and look whether the same part is missing."),
             ),
             evidence=tuple(
                 Evidence("/recorder/json", case.fatal_step, round(points, 1), None, note) for note, points in notes[:8]

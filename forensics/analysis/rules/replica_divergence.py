@@ -79,7 +79,7 @@ class ReplicaDivergence(Rule):
                 ),
                 t(
                     "Check that the named parameter is trained by the optimizer on every rank, and that nothing else "
-                    "writes it (running statistics of nn.BatchNorm differ by nature: use nn.SyncBatchNorm)."
+                    "writes it (running statistics of nn.BatchNorm2d differ by nature: use nn.SyncBatchNorm)."
                 ),
                 t("If it happens in the middle of a run on one rank only, have that rank's memory tested."),
                 t("To confirm, compare the figures of that parameter in the reports of two ranks."),

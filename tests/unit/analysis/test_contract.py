@@ -15,6 +15,8 @@ import pytest
 from forensics.analysis.causes import CAUSES
 from forensics.analysis.engine import diagnose
 from forensics.bundle import schema
+from forensics.bundle.content import Part
+from forensics.bundle.reader import in_memory
 from tests.builders import autopsy, bundle, check_json, statistics
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "diagnosis.schema.json").read_text(encoding="utf-8"))
@@ -51,6 +53,19 @@ def test_the_keys_of_the_contract(document: dict[str, Any]) -> None:
     assert list(document["quiet"][0]) == ["rule", "value", "threshold"]
     assert list(document["skipped"][0]) == ["rule", "missing"]
     assert list(document["lead_time"]) == ["rule", "step", "steps_before", "seconds_before"]
+
+
+def test_an_origin_always_has_a_phase() -> None:
+    frame = {"file": "a.py", "line": 3, "function": "on_train_step_end", "code": "boom()", "own": True, "context": []}
+    facts = {
+        "chain": [{"type": "KeyError", "message": "'loss'", "frames": [frame]}],
+        "callback": {"class": "train.Logger", "hook": "on_train_step_end"},
+    }
+    trigger = {"kind": "exception", "step": 7, "message": ""}
+    given = diagnose(in_memory({"trigger": Part(trigger), "exception": Part(facts)}))
+    assert given.origin is not None
+    assert given.origin.phase is None
+    assert check_json(given)["origin"]["phase"] == "forward"
 
 
 def test_it_is_strict(document: dict[str, Any]) -> None:

@@ -218,9 +218,15 @@ class TestLimits:
         answer = diagnose(bundle(), rules=[self.Measures()], limits={"measures.size": 8.0}).quiet[0]
         assert (answer.value, answer.threshold) == (2, 8)
 
+    def test_limits_of_the_users_own_are_told(self) -> None:
+        told = diagnose(bundle(), rules=[self.Measures()], limits={"measures.size": 8.0}).limits
+        assert [(item.name, item.value, item.usual, item.unit) for item in told] == [("measures.size", 8.0, 4, "1")]
+        assert diagnose(bundle(), rules=[self.Measures()]).limits == ()
+        assert diagnose(bundle(), rules=[self.Measures()], limits={"measures.size": 4.0}).limits == ()
+
     @pytest.mark.parametrize("name", ["measures", "measures.sise", "nobody.size", ""])
     def test_an_unknown_limit_is_refused(self, name: str) -> None:
-        with pytest.raises(ConfigurationError, match=r"there are: measures\.size"):
+        with pytest.raises(ConfigurationError, match=r"there is no (rule|limit) '"):
             diagnose(bundle(), rules=[self.Measures()], limits={name: 1.0})
 
 

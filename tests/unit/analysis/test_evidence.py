@@ -47,6 +47,8 @@ def test_every_input_can_be_there_and_be_missing() -> None:
         environment={"a": 1},
         model={"a": 1},
         dataset={"a": 1},
+        last_gradients={"w": {"largest": 1.0}},
+        events=[{"kind": "evaluation", "message": "{'loss': 1.0}"}],
         **measured,
     )
     there = {name for name in INPUTS if Case(whole).has(name)}

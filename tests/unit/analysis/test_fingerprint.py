@@ -15,9 +15,11 @@ from tests.builders import autopsy, bundle, frame, raised
 ZERO = np.array([0.0, 1.0])
 
 
-def of(op: str = "Log", *, steps: int = 5, **origin: Any) -> str:
+def of(op: str = "Log", *, steps: int = 5, network: str = "Net", **origin: Any) -> str:
     facts = autopsy(op, inputs=[ZERO], outputs=[np.array([-math.inf])], **origin)
-    given = bundle(loss=[*np.linspace(3, 2, steps), math.nan], trigger="nan-loss", autopsy=facts)
+    given = bundle(
+        loss=[*np.linspace(3, 2, steps), math.nan], trigger="nan-loss", autopsy=facts, model={"class": network}
+    )
     return diagnose(given).fingerprint
 
 
@@ -31,7 +33,7 @@ def test_it_is_short_and_hexadecimal() -> None:
 
 
 def test_step_path_line_and_history_do_not_matter() -> None:
-    other = {"file": "C:\\work\\train.py", "line": 99, "function": "construct", "code": "z"}
+    other = {"file": "C:\\work\\train.py", "line": 99, "function": "construct", "code": "y = f( x )"}
     assert of() == of(steps=9) == of(source=other)
     assert of(layer="blocks.3.norm") == of(layer="blocks.11.norm")
 
@@ -44,10 +46,30 @@ def test_step_path_line_and_history_do_not_matter() -> None:
         {"layer": "head"},
         {"source": {"file": "/home/user/other.py", "line": 34, "function": "construct"}},
         {"source": {"file": "/home/user/train.py", "line": 34, "function": "forward"}},
+        {"source": {"file": "/home/user/train.py", "line": 34, "function": "construct", "code": "y = g(x)"}},
     ],
 )
 def test_operator_phase_layer_file_and_function_matter(other: dict[str, Any]) -> None:
     assert of(**other) != of()
+
+
+def test_the_program_matters() -> None:
+    assert of(network="Other") != of()
+
+
+def test_two_ways_to_one_cause_differ() -> None:
+    still = 1 + 0.01 * np.random.default_rng(1).random(60)
+    rate = diagnose(bundle(loss=still, learning_rate=0.0))
+    gradient = diagnose(bundle(loss=still, grad_norm=0.0, learning_rate=0.1))
+    assert rate.verdict.cause == gradient.verdict.cause == "no-weight-update"
+    assert rate.fingerprint != gradient.fingerprint
+    longer = diagnose(bundle(loss=[*still, *still], learning_rate=0.0))
+    assert longer.fingerprint == rate.fingerprint
+
+
+def test_sound_runs_are_all_alike() -> None:
+    one = diagnose(bundle(loss=np.linspace(2, 1, 60), model={"class": "A"}))
+    assert one.fingerprint == diagnose(bundle(loss=np.linspace(5, 1, 99), model={"class": "B"})).fingerprint
 
 
 def test_exceptions_by_class_text_and_function() -> None:

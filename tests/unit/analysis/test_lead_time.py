@@ -143,3 +143,18 @@ def test_real_rules_give_a_lead_on_a_divergence() -> None:
     assert found is not None
     assert found.rule in {rule.id for rule in all_rules() if rule.online}
     assert 5 <= found.steps_before <= 13
+
+
+def test_the_setting_that_would_have_caught_it() -> None:
+    """Its limit by name, in the diagnosis, and as an observation of the rule that warned, in the JSON."""
+    norms = [*np.full(60, 1.0), *(4.0 ** np.arange(1, 11))]
+    losses = [*np.full(64, 2.0), *(2.0 * 4.0 ** np.arange(5)), np.nan]
+    diagnosis = diagnose(bundle(loss=losses, grad_norm=norms, trigger="nan-loss", learning_rate=1e-3))
+    lead = diagnosis.lead_time
+    assert lead is not None
+    said = str(lead.setting)
+    assert said.startswith(f"what would have caught it: {lead.rule}.")
+    assert f"passed at step {lead.step}" in said
+    finding = next(item for item in check_json(diagnosis)["findings"] if item["rule"] == lead.rule)
+    assert finding["evidence"][-1]["note"] == said
+    assert finding["evidence"][-1]["step"] == lead.step

@@ -14,7 +14,7 @@ from forensics.analysis import ranks
 from forensics.analysis.engine import analyze
 from forensics.bundle.content import Content, Header, Part
 from forensics.bundle.writer import BundleWriter
-from forensics.errors import BundleDamaged, BundleMissing
+from forensics.errors import BundleDamaged, BundleMissing, SeveralJobs
 from tests.builders import check_json, raised
 
 
@@ -171,3 +171,39 @@ def test_times_that_are_nan_do_not_disturb(tmp_path: Path) -> None:
     table: dict[str, Any] = {"step": np.arange(1, 4), "loss": [1.0, 0.9, math.nan], "time": [math.nan] * 3}
     write(tmp_path, "nan-loss", step=3, more={"scalars": Part({}, {"": table})})
     assert analyzed(tmp_path)["lead_time"] is None
+
+
+class TestSeveralJobs:
+    def test_a_folder_of_jobs_is_none_and_they_are_named(self, tmp_path: Path) -> None:
+        for job in ("a", "b"):
+            write(tmp_path / job, "nan-loss", run=job)
+        with pytest.raises(SeveralJobs) as caught:
+            analyze(tmp_path)
+        line = str(caught.value)
+        assert f"it holds 2 jobs: {tmp_path / 'a'}, {tmp_path / 'b'} (" in line
+        assert "msforensics analyze JOB JOB" in line
+        assert analyzed(tmp_path / "a")["bundle"]["run"] == "a"
+
+    def test_many_are_counted(self, tmp_path: Path) -> None:
+        for number in range(9):
+            write(tmp_path / f"job{number}", "nan-loss", run=str(number))
+        with pytest.raises(SeveralJobs, match=r"it holds 9 jobs: .*job4 and 4 more"):
+            analyze(tmp_path)
+
+    def test_the_ranks_of_one_job_copied_together_from_several_machines(self, tmp_path: Path) -> None:
+        for rank in (0, 1):
+            write(tmp_path / f"host{rank}", "nan-loss", rank=rank, world=2, step=10 - rank)
+        parsed = analyzed(tmp_path)
+        assert [item["rank"] for item in parsed["ranks"]] == [0, 1]
+        assert parsed["bundle"]["rank"] == 1
+
+    def test_a_jobs_own_directory_is_meant_whatever_lies_below_it(self, tmp_path: Path) -> None:
+        own = write(tmp_path, "nan-loss", minute=1)
+        write(tmp_path / "kept" / "older", "inf-loss", minute=9, run="older")
+        assert analyzed(tmp_path)["bundle"]["path"] == str(own)
+
+    def test_bundles_laid_loose_into_one_folder_are_one_rank(self, tmp_path: Path) -> None:
+        for minute in (1, 2):
+            write(tmp_path, "nan-loss", minute=minute, run=str(minute)).rename(tmp_path / f"{minute}.h5")
+        (tmp_path / "rank_0").rmdir()
+        assert analyzed(tmp_path)["bundle"]["path"] == str(tmp_path / "2.h5")

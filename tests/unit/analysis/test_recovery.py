@@ -27,7 +27,7 @@ from forensics.bundle.lockfile import FolderLock
 from forensics.bundle.ringfile import read_ring
 from forensics.bundle.writer import BundleWriter
 from forensics.cli import main
-from forensics.errors import BundleMissing, BundleNotWritten, NothingToRecover
+from forensics.errors import BundleMissing, BundleNotWritten, NotABundle, NothingToRecover
 from forensics.recorder import host
 from tests.builders import check_json
 from tests.remains import SIDECAR, leave
@@ -231,8 +231,10 @@ class TestWhatIsLeftAlone:
         leave(tmp_path, facts={"boot": "an earlier one", "host": socket.gethostname(), "pid": os.getpid()})
         assert len(recover(tmp_path).written) == 1
 
-    def test_an_end_that_is_told_already(self, tmp_path: Path) -> None:
-        leave(tmp_path, state="writing-bundle")
+    @pytest.mark.parametrize("state", ["writing-bundle", "waiting-for-input", "computing"])
+    def test_an_end_that_is_told_already(self, tmp_path: Path, state: str) -> None:
+        # Once the bundle is written, the ring says again what the process was doing when the signal came.
+        leave(tmp_path, state=state)
         told = write_bundle(tmp_path, "signal", 5, message="SIGTERM")
         assert f"its end is in {told.name} already" in only_reason(tmp_path)
 
@@ -266,7 +268,7 @@ class TestWhatIsLeftAlone:
     @pytest.mark.parametrize("junk", [None, 3, "yesterday", "2026-13-45T99:99:99Z"])
     def test_a_bundle_whose_time_is_none(self, tmp_path: Path, junk: Any) -> None:
         leave(tmp_path, state="writing-bundle")
-        content = {"trigger": Part({"kind": "signal", "step": 5, "time": junk, "message": "SIGTERM"})}
+        content = {"trigger": Part({"kind": "exception", "step": 5, "time": junk, "message": ""})}
         header = Header(run="job-1", created="someday")
         BundleWriter(tmp_path / "odd.h5", header, list(content)).write(content)
         assert len(recover(tmp_path).written) == 1
@@ -335,12 +337,27 @@ class TestCommand:
         assert result.stdout == f"{tmp_path / 'rank_0' / 'step-00000006-killed.h5'}\n"
         assert result.stderr == f"msforensics: {tmp_path}/rank_0/sound.ring: left alone: its run finished\n"
 
-    def test_nothing_to_recover_is_one_line_and_1(self, tmp_path: Path) -> None:
+    def test_a_run_that_finished_is_nothing_to_worry_about(self, tmp_path: Path) -> None:
         leave(tmp_path, state="finished")
+        result = invoke(tmp_path)
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert result.stderr.count("\n") == 1
+        assert "nothing to recover: job-1.ring: its run finished" in result.stderr
+
+    def test_an_end_that_is_told_already_is_nothing_to_worry_about(self, tmp_path: Path) -> None:
+        leave(tmp_path)
+        assert invoke(tmp_path).exit_code == 0
+        assert invoke(tmp_path).exit_code == 0
+
+    @pytest.mark.parametrize("kind", ["running", "damaged", "none"])
+    def test_nothing_that_could_be_recovered_is_one_line_and_1(self, tmp_path: Path, kind: str) -> None:
+        if kind != "none":
+            path = leave(tmp_path, facts={"pid": os.getpid()} if kind == "running" else {})
+            if kind == "damaged":
+                path.write_bytes(path.read_bytes()[:100])
         result = invoke(tmp_path)
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr.count("\n") == 1
-        assert "nothing to recover: job-1.ring: its run finished" in result.stderr
 
 
 class TestAnalyze:
@@ -377,6 +394,33 @@ class TestAnalyze:
         leave(tmp_path, facts={"pid": os.getpid()})
         with pytest.raises(BundleMissing, match="still runs"):
             analyze(tmp_path)
+
+    def test_a_run_that_finished_is_judged_by_its_ring(self, tmp_path: Path) -> None:
+        leave(tmp_path / "rank_0", state="finished", steps=40)
+        before = sorted(tmp_path.rglob("*"))
+        parsed = check_json(analyze(tmp_path))
+        assert parsed["verdict"]["cause"] == "healthy"
+        assert parsed["bundle"]["trigger"]["kind"] == "manual"
+        assert parsed["bundle"]["trigger"]["message"] == "the run finished after step 40"
+        assert "weights" in parsed["bundle"]["missing"]
+        assert sorted(tmp_path.rglob("*")) == before
+
+    def test_a_short_run_that_finished_says_too_little(self, tmp_path: Path) -> None:
+        leave(tmp_path, state="finished", steps=3)
+        assert check_json(analyze(tmp_path))["verdict"]["cause"] == "insufficient-data"
+
+    def test_a_rank_that_finished_is_not_missing_and_accuses_nobody(self, tmp_path: Path) -> None:
+        leave(tmp_path / "rank_0", state="finished", steps=40, facts={"rank": 0, "world_size": 3})
+        leave(tmp_path / "rank_1", run="job-2", steps=30, facts={"rank": 1, "world_size": 3})
+        parsed = check_json(analyze(tmp_path))
+        assert [item["rank"] for item in parsed["ranks"]] == [0, 1]
+        assert parsed["ranks_missing"] == [2]
+        assert (parsed["bundle"]["rank"], parsed["verdict"]["cause"]) == (1, "killed")
+
+    def test_a_ring_is_no_bundle_and_the_line_says_what_to_do(self, tmp_path: Path) -> None:
+        path = leave(tmp_path)
+        with pytest.raises(NotABundle, match=f"msforensics recover {tmp_path}"):
+            analyze(path)
 
     def test_an_exception_whose_bundle_is_not_there(self, tmp_path: Path) -> None:
         leave(tmp_path, state="failed", steps=30)

@@ -18,7 +18,7 @@ SAME_FACT = {"access-denied-type": "access-denied", "file-not-found": "file-miss
 
 
 def test_there_are_enough_and_each_has_a_name() -> None:
-    assert len(SIGNATURES) >= 30
+    assert len(SIGNATURES) >= 100
     assert len({entry.id for entry in SIGNATURES}) == len(SIGNATURES)
     assert [entry.specificity for entry in SIGNATURES] == sorted((e.specificity for e in SIGNATURES), reverse=True)
 
@@ -37,13 +37,13 @@ def test_fields(entry: Signature) -> None:
 
 @every_signature
 def test_example_and_counter_example(entry: Signature) -> None:
-    assert entry.matches(entry.type or ANY_TYPE, entry.example)
+    assert entry.matches(entry.type or ANY_TYPE, entry.example, entry.example_files)
     assert not entry.matches(entry.counter_example_type or ANY_TYPE, entry.counter_example)
 
 
 @every_signature
 def test_the_example_is_read_as_what_it_is(entry: Signature) -> None:
-    found = best_match(entry.type or ANY_TYPE, entry.example)
+    found = best_match(entry.type or ANY_TYPE, entry.example, entry.example_files)
     assert found is not None
     if found.id != SAME_FACT.get(entry.id, entry.id):
         assert found.specificity == entry.specificity == 0
@@ -52,7 +52,9 @@ def test_the_example_is_read_as_what_it_is(entry: Signature) -> None:
 @every_signature
 def test_other_causes_that_match_the_example_are_less_specific(entry: Signature) -> None:
     others = [
-        item for item in SIGNATURES if item.cause != entry.cause and item.matches(entry.type or ANY_TYPE, entry.example)
+        item
+        for item in SIGNATURES
+        if item.cause != entry.cause and item.matches(entry.type or ANY_TYPE, entry.example, entry.example_files)
     ]
     assert all(item.specificity <= entry.specificity for item in others), [item.id for item in others]
     assert len(others) <= 2
@@ -61,13 +63,15 @@ def test_other_causes_that_match_the_example_are_less_specific(entry: Signature)
 @every_signature
 def test_only_the_beginning_of_a_text_is_searched(entry: Signature) -> None:
     if not entry.type:
-        assert not entry.matches(ANY_TYPE, " " * MAX_TEXT + entry.example)
+        assert not entry.matches(ANY_TYPE, " " * MAX_TEXT + entry.example, entry.example_files)
 
 
 @every_signature
 def test_patterns_do_not_backtrack(entry: Signature) -> None:
     # A repeated group that itself repeats is what makes a pattern exponential.
     assert not re.search(r"\([^)]*[+*]\)[+*]", entry.pattern.pattern)
+    # One that begins with any number of letters is tried anew at each of them: quadratic in a text of letters alone.
+    assert not re.search(r"(?:^|\|)\\w[+*]", entry.pattern.pattern)
     # An unbounded dot crosses lines or runs on for ever.
     assert not re.search(r"\.[*+]", entry.pattern.pattern)
 

@@ -1,0 +1,103 @@
+"""The rule that compares updates with the weights that they change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from forensics.analysis.evidence import Case
+from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
+from forensics.analysis.instability import is_adaptive, total_weight_norm
+from forensics.analysis.message import figure, t
+from forensics.analysis.rule import Limit, Rule, score
+
+SHORTEST = 50
+# A loss that fell by more than this share trains, however small its updates are.
+PROGRESS = 0.02
+
+
+class UpdateSize(Rule):
+    """Updates are so small beside the weights that training stands still.
+
+    Symptom:
+        The loss keeps its level though gradients arrive; doubling the steps changes nothing.
+    Why:
+        An update of less than a hundred-millionth of the weights is lost in the last place of a float32. A learning
+        rate in the wrong unit, one divided by the number of accumulated steps twice, or a schedule that has run out
+        does it. The update is the learning rate times the gradient norm (for Adam and its kin: times the root of the
+        number of elements), over the norm of all weights; the median over the history decides, and a loss that
+        falls all the same is left alone.
+    What to do:
+        Raise the learning rate to what such optimizers train at: 1e-3 for Adam, 0.1 for SGD with momentum.
+    """
+
+    inputs = ("loss", "learning-rate", "weights")
+    causes = ("no-weight-update",)
+    limits: ClassVar[Mapping[str, Limit]] = {
+        "ratio": Limit(1e-7, 1e-8, "1", "SageMaker Debugger: below 1e-8; MindInsight: remarks below 1e-4"),
+    }
+
+    def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
+        limit = limits["ratio"]
+        ratio = _typical(case)
+        if not ratio > 0:
+            return Quiet(None, limit.warning, t("updates, gradients or weights are not known"))
+        if ratio >= limit.info or _progress(case) > PROGRESS or not case.asked_for:
+            return Quiet(ratio, limit.warning, t("typical update over the weights"))
+        points = score(math.log10(ratio), Limit(math.log10(limit.info), math.log10(limit.warning), "decade", ""))
+        warns = ratio <= limit.warning
+        step = int(case.steps[-1])
+        headline = t("updates are {ratio} of the weights, too small to change them", ratio=figure(ratio))
+        return Finding(
+            cause="no-weight-update",
+            severity="warning" if warns else "info",
+            score=max(75.0, points) if warns else min(74.0, points),
+            confidence=0.7,
+            role="initiating",
+            status="supported",
+            step=step,
+            phase="optimizer",
+            headline=headline,
+            summary=headline,
+            explanation=t(
+                "The loss kept its level over {steps} steps at a learning rate of {rate}.",
+                steps=len(case.steps),
+                rate=figure(float(np.nanmedian(case.series("learning_rate")))),
+            ),
+            remedy=(
+                t("Raise the learning rate by factors of ten until the loss moves."),
+                t("Look at the schedule's unit, steps or epochs, and at what divides the rate or the loss."),
+                t("To confirm, compare one weight before and after ten steps: parameter.asnumpy().copy()."),
+            ),
+            evidence=(
+                Evidence(
+                    "/scalars/learning_rate",
+                    step,
+                    ratio,
+                    limit.warning,
+                    t("learning rate times gradient over the weights, median"),
+                ),
+            ),
+        )
+
+
+def _typical(case: Case) -> float:
+    rates, weights = np.abs(case.series("learning_rate")), total_weight_norm(case)
+    if is_adaptive(case.optimizer):
+        sizes = [float(size) for size in case.weights.get("size", np.zeros(0)).tolist() if size > 0]
+        moves = rates * math.sqrt(sum(sizes))
+    else:
+        moves = rates * case.grad_norm
+    moves = moves[np.isfinite(moves)]
+    return float(np.median(moves)) / weights if len(moves) >= SHORTEST else math.nan
+
+
+def _progress(case: Case) -> float:
+    losses = case.loss[np.isfinite(case.loss)]
+    if len(losses) < SHORTEST:
+        return 1.0
+    first, last = float(np.median(losses[:16])), float(np.median(losses[-16:]))
+    return (first - last) / max(abs(first), 1e-300)

@@ -1,0 +1,1 @@
+"""What frameworks really say: messages that were provoked, and how."""
