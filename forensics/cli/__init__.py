@@ -16,6 +16,8 @@ COMMANDS: dict[str, str] = {
     "recover": "Make bundles of runs that were killed before they could write one.",
     "inspect": "List what is in a bundle, without judging it.",
     "verify": "Check every checksum of a bundle.",
+    "similar": "Find earlier bundles that died in the same way.",
+    "slim": "Make a copy that is small and clean enough for a ticket.",
     "rules": "List the rules, or explain one.",
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from forensics.cli.program import debug_option
 from forensics.errors import ConfigurationError, OutputNotWritten
 
 NEEDED = {"mindspore": "mindspore", "sklearn": "scikit-learn"}
@@ -30,6 +31,7 @@ NEEDED = {"mindspore": "mindspore", "sklearn": "scikit-learn"}
     show_default=True,
     help="How MindSpore runs the network.",
 )
+@debug_option
 @click.pass_context
 def demo(context: click.Context, out: Path, mode: str) -> None:
     """Train a small Transformer on real data until a planted fault kills it, then say why.
@@ -37,6 +39,11 @@ def demo(context: click.Context, out: Path, mode: str) -> None:
     Takes less than two minutes and needs MindSpore and scikit-learn
     (pip install "msforensics[demo]"). The script that is trained is copied to
     the folder first, so that you can read it, change it and run it again.
+
+    \b
+    Examples:
+      msforensics demo
+      msforensics demo --out runs/demo --mode pynative
     """
     from forensics.cli.analyze import analyze
 

@@ -34,6 +34,12 @@ def inspect(bundle: Path, everything: bool) -> None:
     Example:
       msforensics inspect runs/exp42/rank_0/step-00001042-nan-loss.h5
     """
+    from forensics.cli import isolation
+
+    isolation.run(lambda: _list(bundle, everything), bundle)
+
+
+def _list(bundle: Path, everything: bool) -> None:
     from forensics.bundle.reader import open_bundle
 
     with open_bundle(bundle) as opened:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from forensics.bundle import supervision
 from forensics.errors import OutputNotWritten
 
-ENDINGS = {"html": ".html", "json": ".json", "markdown": ".md", "text": ".txt"}
+ENDINGS = {"html": ".html", "json": ".json", "markdown": ".md", "text": ".txt", "svg": ".svg"}
 # Every report but JSON names its bundle this close to its beginning or its end.
 _NEAR = 4096
 _MAX_JSON = 64 * 2**20
@@ -54,11 +56,19 @@ def write(text: str, file: Path, identity: str) -> None:
 
     Raises OutputNotWritten when something else is there already, or when it cannot be written.
     """
+    put(text.encode("utf-8", "replace"), file, lambda there: is_ours(there, identity), "report")
+
+
+def put(data: bytes, file: Path, is_earlier: Callable[[Path], bool], kind: str) -> None:
+    """Write a file under exactly this name, over nothing but an earlier one of its kind.
+
+    Raises OutputNotWritten when something else is there already, or when it cannot be written.
+    """
     try:
         there = os.path.lexists(file)
-        if there and not is_ours(file, identity):
-            raise OutputNotWritten("is there already, and is no earlier report of this bundle", path=file)
-        _publish(text, file, replace=there)
+        if there and not is_earlier(file):
+            raise OutputNotWritten(f"is there already, and is no earlier {kind} of this bundle", path=file)
+        _publish(data, file, replace=there)
     except (OSError, ValueError) as error:
         raise OutputNotWritten(f"cannot be written: {_why(error)}", path=file) from error
 
@@ -75,15 +85,16 @@ def write_beside(text: str, wanted: Path, identity: str) -> Path:
     raise OutputNotWritten("a thousand other files of this name are there", path=wanted)
 
 
-def _publish(text: str, file: Path, *, replace: bool) -> None:
+def _publish(data: bytes, file: Path, *, replace: bool) -> None:
     temporary = file.with_name(f".{file.name[:100]}.{secrets.token_hex(6)}.part")
     try:
-        with temporary.open("x", encoding="utf-8", errors="replace", newline="\n") as stream:
-            stream.write(text)
-        if replace:
-            os.replace(temporary, file)
-        else:
-            _rename_new(temporary, file)
+        with supervision.making(temporary):
+            with temporary.open("xb") as stream:
+                stream.write(data)
+            if replace:
+                os.replace(temporary, file)
+            else:
+                _rename_new(temporary, file)
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)

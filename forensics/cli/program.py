@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 import traceback
@@ -34,6 +35,11 @@ def debug_option(command: _F) -> _F:
     return option(command)
 
 
+def debugging(context: click.Context) -> bool:
+    """Whether --debug was given."""
+    return bool(context.meta.get(_DEBUG))
+
+
 class Program(click.Group):
     """A group whose commands may raise anything: users see one line, and a traceback only with --debug."""
 
@@ -56,13 +62,24 @@ class Program(click.Group):
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()
         except click.ClickException as error:
-            say(_usage(error))
-            code = error.exit_code
+            code = _shown(error)
         except click.Abort:
             code = INTERRUPTED
         except BrokenPipeError:
             code = _closed_pipe()
         sys.exit(code if isinstance(code, int) else 0)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As a group does it, with a line that names what there is."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            there = self.list_commands(ctx)
+            near = difflib.get_close_matches(name, there, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(there)}"
+            raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was asked for, and turn what it raises into a line and an exit code."""
@@ -84,6 +101,20 @@ class Program(click.Group):
                 code, line = _explained(error)
             say(line)
             raise click.exceptions.Exit(code)
+
+
+def _shown(error: click.ClickException) -> int:
+    """Put a wrong usage on stderr in a line; returns the exit code. Without any arguments help is what is wanted."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
+        try:
+            click.echo(context.get_help())
+            sys.stdout.flush()
+        except BrokenPipeError:
+            return _closed_pipe()
+        return 0
+    say(_usage(error))
+    return error.exit_code
 
 
 def _explained(error: Exception) -> tuple[int, str]:

@@ -25,14 +25,28 @@ def recover(context: click.Context, directory: Path) -> None:
     Example:
       msforensics recover runs/exp42
     """
-    from forensics.analysis.recovery import recover as recover_all
+    from forensics.cli import isolation
 
-    done = recover_all(directory)
+    if isolation.run(lambda: _recover(directory), directory):
+        context.exit(1)
+
+
+def _recover(directory: Path) -> bool:
+    """Print what was recovered, and what was not. Returns whether something should have been and could not."""
+    from forensics.analysis.recovery import recover as recover_all
+    from forensics.errors import NothingToRecover
+
+    try:
+        done = recover_all(directory)
+    except NothingToRecover as error:
+        if not error.settled:
+            raise
+        say(str(error))  # all is well
+        return False
     for path in done.written:
         click.echo(str(path))
     for ring in done.spared:
         say(f"{ring.path}: left alone: {ring.reason}")
-    for error in done.failed:
-        say(str(error))
-    if done.failed:
-        context.exit(1)
+    for failure in done.failed:
+        say(str(failure))
+    return bool(done.failed)

@@ -23,6 +23,14 @@ def verify(context: click.Context, bundle: Path) -> None:
     Example:
       msforensics verify runs/exp42/rank_0/step-00001042-nan-loss.h5
     """
+    from forensics.cli import isolation
+
+    if isolation.run(lambda: _check(bundle), bundle):
+        context.exit(1)
+
+
+def _check(bundle: Path) -> int:
+    """Print what is damaged and what is missing; returns how many datasets are damaged."""
     from forensics.bundle.reader import open_bundle
     from forensics.report.speech import visible
 
@@ -37,5 +45,6 @@ def verify(context: click.Context, bundle: Path) -> None:
             click.echo(f"missing {visible(name)}: {visible(why)}")
     if damaged:
         click.echo(f"{damaged} of {checked} datasets are damaged")
-        context.exit(1)
-    click.echo(f"{checked} datasets, all sound")
+    else:
+        click.echo(f"{checked} datasets, all sound")
+    return damaged

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from forensics.analysis import engine
+from forensics.bundle import strict_json
 from forensics.bundle.content import Part
 from forensics.cli import main
 from tests import remains
@@ -239,3 +240,49 @@ def test_a_fault_while_judging_closes_the_bundle(bundle: Path, monkeypatch: pyte
     result = run(bundle)
     assert result.exit_code == 1
     assert result.stderr == "msforensics: RuntimeError: inside (unexpected; --debug shows where it happened)\n"
+
+
+class TestSeveralPaths:
+    def test_json_is_one_array_in_the_order_of_the_paths(self, bundle: Path, healthy: Path) -> None:
+        result = run(healthy, bundle, "--format", "json")
+        found = strict_json.loads(result.stdout)
+        assert [item["bundle"]["path"] for item in found] == [str(healthy), str(bundle)]
+        assert found[1] == strict_json.loads(run(bundle, "--format", "json").stdout)
+        assert strict_json.loads(run(healthy, bundle, "--format", "json", "-o", "-").stdout) == found
+
+    def test_what_cannot_be_read_is_left_out_of_the_array(self, bundle: Path, tmp_path: Path) -> None:
+        result = run(tmp_path / "no.h5", bundle, "--format", "json")
+        assert [item["bundle"]["path"] for item in strict_json.loads(result.stdout)] == [str(bundle)]
+        assert result.exit_code == 1
+        assert "no.h5: no such file" in result.stderr
+        assert strict_json.loads(run(tmp_path / "a", tmp_path / "b", "--format", "json").stdout) == []
+
+    @pytest.mark.parametrize(("kind", "head"), [("markdown", "# {}"), ("text", "{}"), ("html", "{}")])
+    def test_each_of_several_reports_has_a_heading(self, bundle: Path, healthy: Path, kind: str, head: str) -> None:
+        lines = run(healthy, bundle, "--format", kind).stdout.splitlines()
+        assert lines.index(head.format(healthy)) < lines.index(head.format(bundle))
+        assert head.format(bundle) not in run(bundle, "--format", kind).stdout.splitlines()
+
+    def test_o_is_a_folder_that_is_there(self, bundle: Path, healthy: Path, tmp_path: Path) -> None:
+        folder = tmp_path / "reports"
+        refused = run(healthy, bundle, "-o", folder)
+        assert refused.exit_code == 2
+        assert "-o takes a folder" in refused.output
+        folder.mkdir()
+        run(healthy, bundle, "-o", folder, "--format", "json")
+        assert sorted(path.name for path in folder.iterdir()) == ["healthy.json", "step-1042.json"]
+
+    def test_two_pages_do_not_go_into_one_stream(self, bundle: Path, healthy: Path) -> None:
+        assert run(healthy, bundle, "-o", "-").exit_code == 2
+
+    def test_the_gravest_decides(self, bundle: Path, healthy: Path) -> None:
+        assert run(bundle, healthy, "--format", "json", "--fail-on", "critical").exit_code == 3
+
+    def test_a_folder_of_several_jobs_is_one_line_and_1(self, bundle: Path, healthy: Path, tmp_path: Path) -> None:
+        for job in ("a", "b"):
+            (tmp_path / "runs" / job / "rank_0").mkdir(parents=True)
+            (tmp_path / "runs" / job / "rank_0" / "x.h5").write_bytes(bundle.read_bytes())
+        result = run(tmp_path / "runs")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "it holds 2 jobs" in result.stderr
+        assert len(result.stderr.splitlines()) == 1

@@ -176,7 +176,8 @@ def test_help_loads_no_heavy_library(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nonsense"], "No such command 'nonsense' (see: msforensics --help)"),
+        (["nonsense"], "there is no command 'nonsense'; there are: analyze, "),
+        (["analyse"], "there is no command 'analyse'; did you mean analyze? (see: msforensics --help)"),
         (["analyze"], "Missing argument 'PATH...' (see: msforensics analyze --help)"),
         (["analyze", "x", "--format", "pdf"], "Invalid value for '--format'"),
         (["analyze", "x", "--lang", "tlh"], "Invalid value for '--lang'"),
@@ -206,3 +207,10 @@ def test_a_pipe_that_closes_at_the_last_moment(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(SystemExit) as ended:
         main.main(["rules", "healthy"])
     assert ended.value.code == 141
+
+
+def test_without_arguments_help_is_shown_in_lines() -> None:
+    result = CliRunner().invoke(main, [], prog_name="msforensics")
+    assert result.exit_code == 0
+    assert result.stdout == CliRunner().invoke(main, ["--help"], prog_name="msforensics").stdout
+    assert len(result.stdout.splitlines()) > 10
