@@ -76,16 +76,30 @@
     });
   }
 
-  for (const text of document.querySelectorAll("pre.copied")) {
-    const button = element("button", { type: "button", className: "copy", textContent: words.copy });
+  const copier = (text, label) => {
+    const button = element("button", { type: "button", className: "copy", textContent: label });
     button.addEventListener("click", () => {
+      for (let box = text.parentElement; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
       // Works for files too, where browsers may deny the newer clipboard interface.
       const selection = getSelection();
       selection.selectAllChildren(text);
       const done = document.execCommand("copy");
       if (done) selection.removeAllRanges();
-      button.textContent = done ? words.done : words.copy;
+      button.textContent = done ? words.done : label;
     });
-    text.before(button);
-  }
+    return button;
+  };
+  for (const text of document.querySelectorAll("pre.copied")) text.before(copier(text, words.copy));
+  const acts = document.querySelector(".acts");
+  for (const name of ["title", "summary"])
+    acts.append(copier(document.getElementById(`ticket-${name}`), acts.dataset[name]));
+
+  // Where a browser does not open what a link leads into.
+  const reveal = () => {
+    const aim = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+    for (let box = aim; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
+    if (aim) aim.scrollIntoView();
+  };
+  addEventListener("hashchange", reveal);
+  reveal();
 })();

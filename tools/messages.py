@@ -20,8 +20,11 @@ from babel.messages.extract import extract
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from forensics.analysis.registry import all_rules
 from forensics.analysis.signature import all_signatures
+from forensics.bundle import schema
 from forensics.report.language import DOMAIN, LANGUAGES
+from forensics.report.rule_pages import paragraphs
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "forensics" / "report" / "locale"
@@ -54,6 +57,13 @@ def _sentences() -> Iterator[tuple[str, str]]:
                     text = found if isinstance(found, str) else found[0]
                     if text:
                         yield text, name
+    for rule in all_rules():
+        for text in paragraphs(rule).values():
+            yield text, f"rule {rule.id}"
+    for section in schema.SECTIONS:
+        columns = [column.description for _, table in section.tables for column in table]
+        for text in filter(None, (section.description, section.tensors, *columns)):
+            yield text, "forensics/bundle/schema.py"
     for signature in sorted(all_signatures(), key=lambda item: item.id):
         for text in signature.remedy:
             yield text, f"signature {signature.id}"

@@ -14,6 +14,8 @@ PANELS: dict[str, Message] = {
     "grad_norm": t("Gradient norm"),
     "learning_rate": t("Learning rate"),
     "loss_scale": t("Loss scale"),
+    "host_rss": t("Host memory (MiB)"),
+    "device_memory": t("Device memory (MiB)"),
 }
 MARKS: dict[str, Message] = {"nan": t("NaN"), "inf": t("+Inf"), "-inf": t("-Inf"), "zero": t("zero")}
 
@@ -40,6 +42,15 @@ def _panel(panel: Panel, say: Speech) -> str:
                 high=units.number(float(panel.values.max())),
                 last=units.number(float(panel.values[-1])),
                 step=int(panel.steps[-1]),
+            )
+        )
+    if len(panel.spikes):
+        parts.append(
+            say(
+                "{name}: {count} steps lie far above its course, the first is step {step}.",
+                name=name,
+                count=len(panel.spikes),
+                step=int(panel.spikes[0]),
             )
         )
     for kind, steps in panel.marks.items():

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from forensics.analysis.causes import CAUSES
 from forensics.analysis.finding import Diagnosis, Evidence, Finding, LeadTime
 from forensics.analysis.message import counted
 from forensics.analysis.message import t as message
-from forensics.report import units
-from forensics.report.model import Cell, Column, FindingView, Link, RulesView, Table, Tone
+from forensics.report import contents as places
+from forensics.report import rule_pages, source, units
+from forensics.report.model import Cell, Column, Contents, FindingView, Link, RulesView, Table, Tone
 from forensics.report.speech import Speech, listed, more, visible
-from forensics.report.words import INPUT, PHASE, ROLE, SEVERITY, STATUS, TRIGGER, certainty, word
+from forensics.report.words import ASKED_BY_SIGNAL, INPUT, PHASE, ROLE, SEVERITY, STATUS, TRIGGER, certainty, word
 
 EVIDENCE_SHOWN = 20
 FINDINGS_SHOWN = 30
@@ -40,15 +44,33 @@ def chain(diagnosis: Diagnosis, t: Speech) -> tuple[Link, ...]:
             when=when(finding.step, finding.phase, t),
             cause=meaning(finding.cause, t),
             summary=t(finding.summary),
+            anchor=_anchor(finding, diagnosis),
         )
         for finding in diagnosis.chain[:FINDINGS_SHOWN]
     )
 
 
-def findings(diagnosis: Diagnosis, t: Speech) -> tuple[FindingView, ...]:
-    """All findings, in the engine's order."""
+def _anchor(finding: Finding, diagnosis: Diagnosis) -> str:
+    """The fragment of a finding: its number, since a rule's name may be anything in a hostile diagnosis."""
+    at = next((at for at, item in enumerate(diagnosis.findings[:FINDINGS_SHOWN]) if item is finding), None)
+    return "" if at is None else f"finding-{at + 1}"
+
+
+def findings(
+    diagnosis: Diagnosis, t: Speech, contents: Contents = places.NOTHING, pages: frozenset[str] = frozenset()
+) -> tuple[FindingView, ...]:
+    """All findings, in the engine's order, the one that the verdict comes from first.
+
+    Args:
+        contents: where evidence can lead to.
+        pages: fragments of the rules' explanations that are there.
+    """
     decisive_one = decisive(diagnosis)
-    return tuple(_finding(finding, finding is decisive_one, t) for finding in diagnosis.findings[:FINDINGS_SHOWN])
+    shown = [
+        _finding(finding, finding is decisive_one, _anchor(finding, diagnosis), contents, pages, t)
+        for finding in diagnosis.findings[:FINDINGS_SHOWN]
+    ]
+    return tuple(sorted(shown, key=lambda item: not item.decides))
 
 
 def decisive(diagnosis: Diagnosis) -> Finding | None:
@@ -57,7 +79,9 @@ def decisive(diagnosis: Diagnosis) -> Finding | None:
     return next((item for item in same if item.headline == diagnosis.verdict.headline), same[0] if same else None)
 
 
-def _finding(finding: Finding, decides: bool, t: Speech) -> FindingView:
+def _finding(
+    finding: Finding, decides: bool, anchor: str, contents: Contents, pages: frozenset[str], t: Speech
+) -> FindingView:
     sure = t(
         "{confidence} ({percent}), {status}",
         confidence=certainty(finding.confidence),
@@ -77,12 +101,25 @@ def _finding(finding: Finding, decides: bool, t: Speech) -> FindingView:
         summary=t(finding.summary),
         explanation=t(finding.explanation),
         remedy=tuple(t(line) for line in finding.remedy),
-        evidence=_evidence(finding.evidence, t),
+        evidence=_evidence(finding.evidence, contents, t),
         tone=_TONES.get(finding.severity, ""),
+        where=_where(finding),
+        anchor=anchor,
+        page=_page(finding.rule, pages),
     )
 
 
-def _evidence(evidence: tuple[Evidence, ...], t: Speech) -> Table | None:
+def _where(finding: Finding) -> str:
+    """The line of the user's source that a finding names; nothing where it names none."""
+    found = finding.origin.source if finding.origin else None
+    return source.place(found.file, found.line) if found and found.file else ""
+
+
+def _page(rule: str, pages: frozenset[str]) -> str:
+    return rule_pages.anchor(rule) if rule_pages.anchor(rule) in pages else ""
+
+
+def _evidence(evidence: tuple[Evidence, ...], contents: Contents, t: Speech) -> Table | None:
     if not evidence:
         return None
     columns = (
@@ -94,7 +131,7 @@ def _evidence(evidence: tuple[Evidence, ...], t: Speech) -> Table | None:
     )
     rows = tuple(
         (
-            Cell(visible(item.path)),
+            Cell(visible(item.path), link=places.link(item.path, contents)),
             Cell(units.number(item.step)),
             Cell(units.number(item.value)),
             Cell(units.number(item.threshold)),
@@ -116,12 +153,16 @@ def lead(warning: LeadTime | None, t: Speech) -> str:
         steps=warning.steps_before,
         **said,
     )
-    return t(counted(warning.steps_before, one, many))
+    said_when = t(counted(warning.steps_before, one, many))
+    if not str(warning.setting):
+        return said_when
+    return t("{when} To watch for: {setting}.", when=said_when, setting=t(warning.setting))
 
 
-def rules(diagnosis: Diagnosis, t: Speech) -> RulesView:
+def rules(diagnosis: Diagnosis, t: Speech, pages: frozenset[str] = frozenset()) -> RulesView:
     """Which rules fired, which stayed quiet and by what margin, which could not look, which broke down."""
-    tables = (_fired(diagnosis, t), _quiet(diagnosis, t), _skipped(diagnosis, t), _failed(diagnosis, t))
+    answers = (_fired(diagnosis, t), _quiet(diagnosis, t), _skipped(diagnosis, t), _failed(diagnosis, t))
+    tables = (*(_linked(table, pages) for table in answers), _changed(diagnosis, t))
     summary = t(
         "{fired} fired, {quiet} stayed quiet, {skipped} could not look, {failed} broke down.",
         fired=len(diagnosis.findings),
@@ -129,7 +170,18 @@ def rules(diagnosis: Diagnosis, t: Speech) -> RulesView:
         skipped=len(diagnosis.skipped),
         failed=len(diagnosis.failed),
     )
-    return RulesView(summary, tuple(table for table in tables if table.rows))
+    changed = ", ".join(
+        f"{visible(item.name)} {units.number(item.value)} ({units.number(item.usual)})"
+        for item in diagnosis.limits[:RULES_SHOWN]
+    )
+    said = t("Limits of the user's own, with the rules' in brackets: {limits}.", limits=changed) if changed else ""
+    return RulesView(summary, tuple(table for table in tables if table.rows), said)
+
+
+def _linked(table: Table, pages: frozenset[str]) -> Table:
+    """Each row's rule leads to its explanation."""
+    rows = tuple((replace(row[0], link=_page(row[0].text, pages)), *row[1:]) for row in table.rows)
+    return replace(table, rows=rows)
 
 
 def _fired(diagnosis: Diagnosis, t: Speech) -> Table:
@@ -189,6 +241,24 @@ def _failed(diagnosis: Diagnosis, t: Speech) -> Table:
     return Table(t("Broke down"), columns, rows, more(len(diagnosis.failed) - RULES_SHOWN, t), sorts=True)
 
 
-def trigger(kind: object, t: Speech) -> str:
+def _changed(diagnosis: Diagnosis, t: Speech) -> Table:
+    rows = tuple(
+        (Cell(visible(item.name)), Cell(units.number(item.value)), Cell(units.number(item.usual)), Cell(item.unit))
+        for item in diagnosis.limits[:RULES_SHOWN]
+    )
+    columns = (
+        Column(t("Limit"), "name"),
+        Column(t("Used"), "number"),
+        Column(t("The rule's own"), "number"),
+        Column(t("Unit")),
+    )
+    title = t("Judged by limits of the user's own")
+    return Table(title, columns, rows, more(len(diagnosis.limits) - RULES_SHOWN, t), sorts=True)
+
+
+def trigger(facts: Mapping[str, object], t: Speech) -> str:
     """What made the recorder write a bundle, in words."""
+    kind = facts.get("kind")
+    if kind == "signal" and "SIGUSR1" in str(facts.get("message"))[:2000]:
+        return t(ASKED_BY_SIGNAL)
     return t(word(TRIGGER, visible(kind or "manual", 60)))

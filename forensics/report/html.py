@@ -4,50 +4,34 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+import shlex
 from importlib import resources
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Diagnosis
 from forensics.bundle.reader import Bundle
-from forensics.report import markdown, series
+from forensics.report import contents, markdown, pictures
 from forensics.report.model import ReportView
-from forensics.report.origin import break_row
-from forensics.report.speech import Speech, visible
-from forensics.report.svg import PALETTE
+from forensics.report.pictures import Pictures
+from forensics.report.sheet import ROLES
+from forensics.report.speech import Speech
 from forensics.report.view import build
 
 TEMPLATES = "forensics.templates"
-
-
-@dataclass(frozen=True)
-class Pictures:
-    """SVG elements; empty where there is nothing to show. Each comes for wide and for narrow screens.
-
-    Attributes:
-        problems: why a picture that should be there could not be drawn.
-    """
-
-    first: Markup
-    close_up: tuple[Markup, Markup] | None
-    whole: tuple[Markup, Markup] | None
-    heat_map: tuple[Markup, Markup] | None
-    headroom: tuple[Markup, Markup] | None
-    problems: tuple[str, ...] = ()
+_NUMBER = re.compile(r"\d[\d.]*e-\d+|\d[\d.]* (?:%|ms|s|MiB|GiB|KiB)(?![\w])")
 
 
 def render(diagnosis: Diagnosis, bundle: Bundle, t: Speech) -> str:
     """The whole page. The same diagnosis and bundle give the same text."""
-    pictures = draw(diagnosis, Case(bundle), t)
-    return page(build(diagnosis, bundle, t, whole=True), pictures, t)
+    drawn = pictures.draw(diagnosis, Case(bundle), t)
+    return page(build(diagnosis, bundle, t, whole=True), drawn, t)
 
 
-def page(view: ReportView, pictures: Pictures, t: Speech) -> str:
+def page(view: ReportView, drawn: Pictures, t: Speech) -> str:
     """The page from its parts."""
     environment = Environment(
         autoescape=True,
@@ -56,21 +40,50 @@ def page(view: ReportView, pictures: Pictures, t: Speech) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["t"] = t
+    environment.filters["unbroken"] = unbroken
+    bundle = shlex.quote(view.bundle or "BUNDLE")
+    environment.globals |= {
+        "t": t,
+        "view": view,
+        "pictures": drawn,
+        "place": lambda path: contents.link(path, view.contents),
+        "figure_command": lambda name: figure_command(name, "DIR" if name == "ranks" else bundle, t),
+    }
     style, script = _style(), _file("report.js")
     return environment.get_template("report.html.j2").render(
-        view=view,
-        pictures=pictures,
         style=Markup(style),  # noqa: S704  our own file
         script=Markup(script),  # noqa: S704  our own file
         policy=_policy(style, script),
         summary=markdown.summary(view, t),
+        command=f"msforensics analyze {bundle} --lang {t.language}",
+        inspect=f"msforensics inspect {bundle} --all",
     )
 
 
+def unbroken(text: str) -> Markup:
+    """Text as markup in which no line ends inside "2.3e-08" or "99 %"."""
+    return Markup(_NUMBER.sub(r'<span class="n">\g<0></span>', str(escape(text))))  # noqa: S704  escaped a moment ago
+
+
+def figure_command(name: str, bundle: str, t: Speech) -> str:
+    """What writes one picture of the report into a file of its own."""
+    return f"msforensics analyze {bundle} --figure {name} --lang {t.language} -o {name}.svg"
+
+
+def figure(picture: pictures.Picture) -> str:
+    """A picture as a file of its own: with the page's colours, light and dark, and the page's ground."""
+    colours = re.findall(r"^(?::root \{|@media \(prefers-color-scheme: dark\) \{\n  :root \{)[^}]*\}", _style(), re.M)
+    rules = "".join(f"{piece}}}" if piece.startswith("@media") else piece for piece in colours)
+    style = f"<style>{rules}svg{{background:var(--paper);font-family:var(--sans)}}{_roles()}</style>"
+    return f"{str(picture.wide).replace('<title', f'{style}<title', 1)}\n"
+
+
 def _style() -> str:
-    roles = "".join(f".f-{role}{{fill:var(--{role})}}.s-{role}{{stroke:var(--{role})}}" for role in PALETTE)
-    return f"{_file('report.css')}\n{roles}"
+    return f"{_file('report.css')}\n{_roles()}"
+
+
+def _roles() -> str:
+    return "".join(f".f-{role}{{fill:var(--{role})}}.s-{role}{{stroke:var(--{role})}}" for role in ROLES)
 
 
 def _file(name: str) -> str:
@@ -87,60 +100,3 @@ def _policy(style: str, script: str) -> str:
 
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-
-
-def draw(diagnosis: Diagnosis, case: Case, t: Speech) -> Pictures:
-    """All pictures. One that cannot be drawn is left out, and the report says so."""
-    # Matplotlib takes half a second to load; only a report with pictures pays for it.
-    from forensics.report import charts, heat_map
-
-    warning = diagnosis.lead_time.step if diagnosis.lead_time else None
-    easel = _Easel(t)
-    room = easel.both("headroom", lambda: series.headroom(case, break_row(case)), charts.headroom)
-    long = len(case.steps) > 1.5 * series.CLOSE_UP
-    last = series.CLOSE_UP if long else None
-    first = easel.one("first", lambda: series.trajectory(case, last, warning), charts.trajectory, panels=2)
-    return Pictures(
-        first=first or (room[1] if room else Markup()),
-        close_up=easel.both("close", lambda: series.trajectory(case, last, warning), charts.trajectory),
-        whole=easel.both("whole", lambda: series.trajectory(case, None, warning), charts.trajectory) if long else None,
-        heat_map=easel.both("heat", lambda: series.heat_map(case), heat_map.heat_map, fatal=case.fatal_step),
-        headroom=room if first else None,
-        problems=tuple(dict.fromkeys(easel.problems)),
-    )
-
-
-class _Easel:
-    """Draws pictures for two widths of screen, and notes what went wrong with any."""
-
-    def __init__(self, t: Speech) -> None:
-        self.problems: list[str] = []
-        self._t = t
-
-    def one(self, name: str, data: Callable[[], Any], paint: Callable[..., str], **options: Any) -> Markup:
-        """The picture for a narrow place; empty when there is nothing to show."""
-        pair = self._drawn(name, data, paint, (False,), options)
-        return pair[0] if pair else Markup()
-
-    def both(
-        self, name: str, data: Callable[[], Any], paint: Callable[..., str], **options: Any
-    ) -> tuple[Markup, Markup] | None:
-        """The picture for wide and for narrow screens; None when there is nothing to show."""
-        pair = self._drawn(name, data, paint, (True, False), options)
-        return (pair[0], pair[1]) if pair else None
-
-    def _drawn(
-        self, name: str, data: Callable[[], Any], paint: Callable[..., str], widths: tuple[bool, ...], options: Any
-    ) -> list[Markup]:
-        try:
-            prepared = data()
-            if prepared is None:
-                return []
-            prefixes = {wide: f"{name}-{'w' if wide else 'n'}" for wide in widths}
-            drawn = [paint(prepared, t=self._t, prefix=prefixes[wide], wide=wide, **options) for wide in widths]
-        except Exception as error:
-            # Numbers from a hostile bundle may be more than the library can draw; the rest of the report stands.
-            self.problems.append(visible(f"{name}: {type(error).__name__}: {error}"))
-            return []
-        # What was drawn was serialized as XML, with every name in it escaped.
-        return [Markup(svg) for svg in drawn]  # noqa: S704

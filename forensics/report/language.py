@@ -1,8 +1,9 @@
 """The languages that reports are written in: which one is asked for, and its catalogue.
 
 A catalogue is gettext's: it maps an English template to one of another language. Its keys are the literals given to
-`t(...)` in the analysis, here and in the HTML templates, and the remedies of the error signatures. `make messages`
-collects them into `locale/<language>/LC_MESSAGES/msforensics.po` and compiles that.
+`t(...)` in the analysis, here and in the HTML templates, the remedies of the error signatures, the pages of the rules
+(their docstrings) and the descriptions of the bundle's schema. `make messages` collects them into
+`locale/<language>/LC_MESSAGES/msforensics.po` and compiles that.
 """
 
 from __future__ import annotations

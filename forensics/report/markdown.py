@@ -77,6 +77,7 @@ def _sections(view: ReportView, t: Speech) -> list[str]:
             for link in view.chain
         ]
         sections.append(_headed(t("How it came about"), "\n".join(links)))
+    sections += [_finding(view, number, t) for number in range(len(view.findings))]
     if view.origin:
         notes = "".join(f"\n- {escape(note)}" for note in view.origin.notes)
         tables = "\n\n".join(_table(table) for table in view.origin.tables)
@@ -88,7 +89,6 @@ def _sections(view: ReportView, t: Speech) -> list[str]:
     sections += [
         _table(table) for table in (view.trajectory, view.gradients, view.batch, view.weights, view.events) if table
     ]
-    sections += [_finding(view, number, t) for number in range(len(view.findings))]
     if view.ranks:
         sections.append(_table(view.ranks))
     rules = "\n\n".join(_table(table) for table in view.rules.tables)
@@ -107,6 +107,7 @@ def _finding(view: ReportView, number: int, t: Speech) -> str:
     finding = view.findings[number]
     sure = t("{severity}, {certainty}.", severity=finding.severity_word, certainty=finding.certainty)
     text = prose(f"{sure} {finding.summary} {finding.explanation}")
+    text += f" {code(finding.where)}" if finding.where else ""
     table = f"\n\n{_table(finding.evidence)}" if finding.evidence else ""
     return _headed(t("Finding: {rule}", rule=finding.rule), text + table)
 

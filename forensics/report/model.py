@@ -13,10 +13,12 @@ Tone = Literal["", "bad", "warn", "good", "quiet"]
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a table."""
+    """One cell of a table. `link` is the fragment that it leads to, `anchor` the one that it is."""
 
     text: str
     tone: Tone = ""
+    link: str = ""
+    anchor: str = ""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class Table:
     """`more` says how many rows were left out; `marked` is the row that everything is about.
 
     `rest` are rows that are left out too, but shown on demand where that can be; `beyond` says what even it leaves out.
-    `sorts` tells that the order of the rows is not itself what the table says.
+    `sorts` tells that the order of the rows is not itself what the table says. `paths` says where in the bundle it
+    comes from, `anchor` is its own fragment.
     """
 
     caption: str
@@ -43,6 +46,8 @@ class Table:
     rest: tuple[tuple[Cell, ...], ...] = ()
     beyond: str = ""
     sorts: bool = False
+    paths: tuple[str, ...] = ()
+    anchor: str = ""
 
     @property
     def leading(self) -> int:
@@ -82,6 +87,26 @@ class Quote:
 
 
 @dataclass(frozen=True)
+class Contents:
+    """What is in the bundle: a table for each section, and the fragments that can be led to."""
+
+    tables: tuple[Table, ...]
+    anchors: frozenset[str]
+
+
+@dataclass(frozen=True)
+class RulePage:
+    """A rule explained: its summary, its parts (title, text), what it needs, its limits."""
+
+    rule: str
+    anchor: str
+    summary: str
+    parts: tuple[tuple[str, str], ...]
+    needs: str
+    limits: tuple[Fact, ...]
+
+
+@dataclass(frozen=True)
 class VerdictView:
     """The first thing that is read. `meaning` of the cause's id is empty where the headline says it already."""
 
@@ -110,11 +135,12 @@ class Link:
     when: str
     cause: str
     summary: str
+    anchor: str = ""
 
 
 @dataclass(frozen=True)
 class FindingView:
-    """A finding with its evidence."""
+    """A finding with its evidence. `anchor` is its own fragment, `page` that of its rule's explanation."""
 
     rule: str
     cause: str
@@ -130,6 +156,9 @@ class FindingView:
     remedy: tuple[str, ...]
     evidence: Table | None
     tone: Tone = ""
+    where: str = ""
+    anchor: str = ""
+    page: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,10 +193,11 @@ class Group:
 
 @dataclass(frozen=True)
 class RulesView:
-    """Every rule's answer."""
+    """Every rule's answer; `changed` says which limits were the user's own, and is empty when none was."""
 
     summary: str
     tables: tuple[Table, ...]
+    changed: str = ""
 
 
 @dataclass(frozen=True)
@@ -203,6 +233,9 @@ class ReportView:
     rules: RulesView
     environment: tuple[Group, ...]
     completeness: Completeness
+    contents: Contents
+    rule_pages: tuple[RulePage, ...] = ()
     ranks: Table | None = None
+    bundle: str = ""
     fingerprint: str = ""
     footer: str = ""

@@ -41,7 +41,7 @@ def _sentence(origin: Origin | None, found: dict[str, Any], t: Speech) -> str:
         return _place(str(found.get("phase") or ""), found.get("op"), found.get("layer"), found.get("kind"), t)
     # What kind of value came out is known for the autopsy's own operator only.
     kind = found.get("kind") if origin.op == found.get("op") else None
-    return _place(origin.phase, origin.op, origin.layer, kind, t)
+    return _place(origin.phase or str(found.get("phase") or ""), origin.op, origin.layer, kind, t)
 
 
 def _place(phase: str, op: Any, layer: Any, kind: Any, t: Speech) -> str:
@@ -59,7 +59,8 @@ def _place(phase: str, op: Any, layer: Any, kind: Any, t: Speech) -> str:
 def _facts(origin: Origin | None, case: Case, t: Speech) -> tuple[Fact, ...]:
     facts = []
     if origin and origin.parameter:
-        facts.append(Fact(t("Parameter"), visible(origin.parameter), kind="name"))
+        holder = t("Column") if origin.phase == "input" else t("Parameter")
+        facts.append(Fact(holder, visible(origin.parameter), kind="name"))
     if origin and origin.source:
         source = origin.source
         where = place(source.file, source.line)
@@ -127,7 +128,7 @@ def _tensors(found: dict[str, Any], t: Speech) -> Table | None:
         Column("+Inf", "number"),
         Column("-Inf", "number"),
     )
-    return Table(t("What went in, and what came out"), columns, tuple(rows), more(left, t))
+    return Table(t("What went in, and what came out"), columns, tuple(rows), more(left, t), paths=("/autopsy/json",))
 
 
 def _tensor(label: str, item: dict[str, Any]) -> tuple[Cell, ...]:
@@ -174,7 +175,8 @@ def operators(case: Case, t: Speech, *, whole: bool = False) -> Table | None:
     rows = tuple(_operator(table, index) for index in range(start, end))
     caption = t("The operators up to the break") if row is not None else t("The last operators of the step")
     note = t("and {count} before these", count=start) if start else ""
-    found = Table(caption, columns, rows, note, None if row is None else row - start, sorts=True)
+    marked, paths = None if row is None else row - start, ("/autopsy/operators",)
+    found = Table(caption, columns, rows, note, marked, sorts=True, paths=paths)
     # The nearest come first, so that those are left out that matter least.
     before = range(start - 1, -1, -1)
     return folded(found, before, lambda at: _operator(table, at), start, OPERATORS_FOLDED, t) if whole else found

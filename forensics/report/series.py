@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from forensics.analysis.evidence import Case, Series
+from forensics.analysis.spikes import excess
 
 CLOSE_UP = 64
 # More points than this on one axis cannot be told apart; thinning keeps the smallest and largest of each stretch.
@@ -17,7 +18,10 @@ BINS = 300
 LOG_RATIO = 300.0
 HEAT_ROWS = 40
 HEAT_LEVELS = 7
-# Matplotlib's arithmetic on axis limits must stay inside float64.
+# Deviations above the loss's own course from which a step is marked, as the rule for spikes has it.
+SPIKE = 10.0
+MIB = 2.0**20
+# Arithmetic on axis limits must stay inside float64.
 LARGEST = 1e300
 
 MarkKind = Literal["nan", "inf", "-inf", "zero"]
@@ -25,13 +29,19 @@ MarkKind = Literal["nan", "inf", "-inf", "zero"]
 
 @dataclass(frozen=True)
 class Panel:
-    """One series. `steps` and `values` hold the finite points; `marks` the steps of the others, by kind."""
+    """One series. `steps` and `values` hold the finite points; `marks` the steps of the others, by kind.
+
+    `spikes` are steps among `steps` whose value jumped out of the series' own course; `sparse` says that most steps
+    have no value.
+    """
 
     name: str
     steps: Series
     values: Series
     marks: dict[MarkKind, Series]
     log: bool
+    spikes: Series
+    sparse: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,21 +91,36 @@ def nan_is_a_value(name: str, values: Series) -> bool:
 
 def trajectory(case: Case, last: int | None = None, warning: int | None = None) -> Trajectory | None:
     """The recorded series over the newest `last` steps, or over all; None when nothing was recorded."""
-    steps = case.steps
-    order = np.argsort(steps, kind="stable")
-    order = order[np.abs(steps[order]) < 2**53]
-    if last is not None:
-        order = order[-last:]
-    if len(order) == 0:
-        return None
-    shown = steps[order]
+    part = slice(None if last is None else -last, None)
+    shown = case.steps[part]
     panels = []
     for name, wants_log in (("loss", None), ("grad_norm", True), ("learning_rate", None), ("loss_scale", None)):
         if name == "loss" and not case.has("loss"):
             continue
-        panel = _panel(name, shown, case.series(name)[order], wants_log)
+        spikes = excess(case.loss)[part] > SPIKE if name == "loss" else np.zeros(len(shown), dtype=bool)
+        panel = _panel(name, shown, case.series(name)[part], wants_log, spikes)
         if panel is not None:
             panels.append(panel)
+    return _over_steps(panels, case, shown, warning)
+
+
+def with_panels(data: Trajectory, names: tuple[str, ...]) -> Trajectory:
+    """The same with the named panels first, in that order."""
+    order = {name: at for at, name in enumerate(names)}
+    panels = sorted(data.panels, key=lambda panel: order.get(panel.name, len(order)))
+    return replace(data, panels=tuple(panels))
+
+
+def memory(case: Case, warning: int | None = None) -> Trajectory | None:
+    """Memory of the process and of the device over all steps, in MiB; None when neither was recorded."""
+    nothing = np.zeros(len(case.steps), dtype=bool)
+    found = [
+        _panel(name, case.steps, case.series(name) / MIB, False, nothing) for name in ("host_rss", "device_memory")
+    ]
+    return _over_steps([panel for panel in found if panel and len(panel.steps) > 1], case, case.steps, warning)
+
+
+def _over_steps(panels: list[Panel], case: Case, shown: Series, warning: int | None) -> Trajectory | None:
     if not panels:
         return None
     fatal = case.fatal_step
@@ -106,7 +131,9 @@ def trajectory(case: Case, last: int | None = None, warning: int | None = None) 
     return Trajectory(tuple(panels), float(shown[0]), end, fatal if near else None, early)
 
 
-def _panel(name: str, steps: Series, values: Series, wants_log: bool | None) -> Panel | None:
+def _panel(
+    name: str, steps: Series, values: Series, wants_log: bool | None, spikes: npt.NDArray[np.bool_]
+) -> Panel | None:
     finite = np.isfinite(values)
     real_nan = nan_is_a_value(name, values)
     if not finite.any() and not (real_nan or np.isinf(values).any()):
@@ -124,9 +151,10 @@ def _panel(name: str, steps: Series, values: Series, wants_log: bool | None) -> 
     if log:
         marks["zero"] = steps[finite & (values <= 0)]
         finite &= values > 0
+    sparse = np.count_nonzero(np.isnan(values)) * 2 > len(values)
     x, y = thin(steps[finite], np.clip(values[finite], -LARGEST, LARGEST))
     kept: dict[MarkKind, Series] = {kind: _thin_marks(at) for kind, at in marks.items() if len(at)}
-    return Panel(name, x, y, kept, bool(log))
+    return Panel(name, x, y, kept, bool(log), _thin_marks(steps[spikes & finite]), sparse)
 
 
 def thin(steps: Series, values: Series) -> tuple[Series, Series]:
@@ -143,8 +171,8 @@ def _thin_marks(steps: Series) -> Series:
     return steps if len(steps) <= BINS else steps[np.linspace(0, len(steps) - 1, BINS).astype(int)]
 
 
-def heat_map(case: Case, last: int = CLOSE_UP) -> HeatMap | None:
-    """Gradient norms over the newest `last` steps; None when they were not recorded."""
+def heat_map(case: Case, last: int = CLOSE_UP, rows: int = HEAT_ROWS) -> HeatMap | None:
+    """Gradient norms of the `rows` most telling parameters over the newest `last` steps; None without any."""
     table = case.gradients
     if not table or table["norm"].size == 0:
         return None
@@ -153,8 +181,8 @@ def heat_map(case: Case, last: int = CLOSE_UP) -> HeatMap | None:
     norms, steps = norms[np.isfinite(steps)], steps[np.isfinite(steps)]
     if len(steps) == 0:
         return None
-    rows = np.sort(np.argsort(-_interest(norms), kind="stable")[:HEAT_ROWS])
-    shown = norms[:, rows].T
+    picked = np.sort(np.argsort(-_interest(norms), kind="stable")[:rows])
+    shown = norms[:, picked].T
     positive = shown[np.isfinite(shown) & (shown > 0)]
     low, high = np.quantile(np.log10(positive), (0.02, 0.98)) if len(positive) else (0.0, 1.0)
     edges = np.linspace(low, max(high, low + 0.5), HEAT_LEVELS + 1)
@@ -163,8 +191,8 @@ def heat_map(case: Case, last: int = CLOSE_UP) -> HeatMap | None:
     levels[shown == 0] = -1
     levels[np.isnan(shown)] = -2
     levels[np.isinf(shown)] = -3
-    names = tuple(str(table["parameter"][row]) for row in rows)
-    return HeatMap(names, steps, levels, 10.0**edges, norms.shape[1] - len(rows))
+    names = tuple(str(table["parameter"][row]) for row in picked)
+    return HeatMap(names, steps, levels, 10.0**edges, norms.shape[1] - len(picked))
 
 
 def _interest(norms: npt.NDArray[np.float64]) -> Series:

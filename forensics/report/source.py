@@ -48,11 +48,22 @@ def context(item: dict[str, Any]) -> tuple[CodeLine, ...]:
     if not any(line.here for line in found):
         found = [CodeLine(here, _code(item["code"]), True)] if here is not None and item.get("code") else []
     found.sort(key=lambda line: line.number)
+    found = _together(found)
     for end in (0, -1):
         while found and not found[end].text and not found[end].here:
             del found[end]
     indent = min((len(line.text) - len(line.text.lstrip()) for line in found if line.text), default=0)
     return tuple(CodeLine(line.number, line.text[indent:], line.here) for line in found)
+
+
+def _together(lines: list[CodeLine]) -> list[CodeLine]:
+    """Without what lies beyond two empty lines on end: that is another function or class."""
+    here = next(at for at, line in enumerate(lines) if line.here) if any(line.here for line in lines) else 0
+    first, last = 0, len(lines)
+    for at in range(1, len(lines)):
+        if not lines[at].text and not lines[at - 1].text:
+            first, last = (at + 1, last) if at < here else (first, min(last, at - 1))
+    return lines[first:last]
 
 
 def _code(text: Any) -> str:

@@ -29,6 +29,10 @@ class Speech:
             text = message.template
         return visible(text, MAX_SENTENCE)
 
+    def long(self, text: str, limit: int) -> str:
+        """A text of our own that is no template, such as a paragraph of a rule's page."""
+        return visible(self._translate(text) if text else "", limit)
+
 
 def speech(language: str) -> Speech:
     """The voice for a language. Raises ConfigurationError for one that has no catalogue."""

@@ -62,7 +62,8 @@ def _trace(error: dict[str, Any], t: Speech) -> Trace:
     columns = (Column(t("Source"), "name"), Column(t("Function"), "name"), Column(t("Code"), "name"))
     left = len(listed) - len(shown)
     note = t("and {count} before these", count=left) if left else ""
-    table = Table(t("Call stack, innermost last"), columns, rows, note, own[-1] if own else None)
+    marked, paths = own[-1] if own else None, ("/exception/json",)
+    table = Table(t("Call stack, innermost last"), columns, rows, note, marked, paths=paths)
     return Trace(
         type=visible(error.get("type") or t("exception"), 160),
         message=tuple(visible_lines(error.get("message") or "", 30)),

@@ -62,7 +62,8 @@ def last_steps(case: Case, t: Speech) -> Table | None:
     several = message("The last {count} of {total} recorded steps", count=len(cells), total=len(steps))
     only = message("The only recorded step")
     caption = t(counted(len(steps), only, several))
-    return Table(caption, tuple(columns), tuple(tuple(row) for row in cells), marked=int(at[-1]) if len(at) else None)
+    marked = int(at[-1]) if len(at) else None
+    return Table(caption, tuple(columns), tuple(tuple(row) for row in cells), marked=marked, paths=("/scalars",))
 
 
 def _measured(name: str, value: float, nan_counts: bool) -> Cell:
@@ -98,7 +99,8 @@ def gradients(case: Case, t: Speech, *, whole: bool = False) -> Table | None:
         Column(t("Zeros"), "number"),
     )
     rows = tuple(cells(row) for row in shown)
-    found = Table(t("Gradients at the fatal step, worst first"), columns, rows, more(len(others), t), sorts=True)
+    caption, paths = t("Gradients at the fatal step, worst first"), ("/gradients/last",)
+    found = Table(caption, columns, rows, more(len(others), t), sorts=True, paths=paths)
     return folded(found, others, cells, len(others), GRADIENTS_FOLDED, t) if whole else found
 
 
@@ -106,7 +108,7 @@ def batch(case: Case, t: Speech) -> Table | None:
     """Figures of each column of the fatal batch."""
     table = case.batch
     shown = range(min(COLUMNS_SHOWN, len(text_column(table, "name"))))
-    found = _statistics(table, shown, t("The batch of the fatal step"), t)
+    found = _statistics(table, shown, t("The batch of the fatal step"), "/batch/statistics", t)
     notes = _bad_samples(case, t)
     return replace(found, more=" ".join(filter(None, (found.more, *notes)))) if found else None
 
@@ -136,11 +138,16 @@ def weights(case: Case, t: Speech, *, whole: bool = False) -> Table | None:
     largest = np.maximum(np.abs(figures["min"]), np.abs(figures["max"]))
     order = np.lexsort((-largest, -bad)).tolist()
     others = order[PARAMETERS_SHOWN:] if whole else []
-    return _statistics(table, order[:PARAMETERS_SHOWN], t("The weights, worst first"), t, others)
+    return _statistics(table, order[:PARAMETERS_SHOWN], t("The weights, worst first"), "/statistics/weights", t, others)
 
 
 def _statistics(
-    table: Mapping[str, npt.NDArray[Any]], shown: Sequence[int], caption: str, t: Speech, others: Sequence[int] = ()
+    table: Mapping[str, npt.NDArray[Any]],
+    shown: Sequence[int],
+    caption: str,
+    path: str,
+    t: Speech,
+    others: Sequence[int] = (),
 ) -> Table | None:
     names = text_column(table, "name")
     if not names:
@@ -171,7 +178,7 @@ def _statistics(
         Column("-Inf", "number"),
     )
     rows = tuple(cells(row) for row in shown)
-    found = Table(caption, columns, rows, more(len(names) - len(rows), t), sorts=len(rows) > 1)
+    found = Table(caption, columns, rows, more(len(names) - len(rows), t), sorts=len(rows) > 1, paths=(path,))
     return folded(found, others, cells, len(others), WEIGHTS_FOLDED, t) if others else found
 
 
@@ -188,7 +195,8 @@ def events(case: Case, t: Speech) -> Table | None:
         for row in range(start, len(kinds))
     )
     columns = (Column(t("Step"), "number"), Column(t("Event"), "name"), Column(t("What happened")))
-    return Table(t("Events"), columns, rows, t("and {count} before these", count=start) if start else "")
+    before = t("and {count} before these", count=start) if start else ""
+    return Table(t("Events"), columns, rows, before, paths=("/events",))
 
 
 def ranks(diagnosis: Diagnosis, t: Speech) -> Table | None:
@@ -205,7 +213,7 @@ def ranks(diagnosis: Diagnosis, t: Speech) -> Table | None:
         rows.append(
             (
                 Cell(str(subject.rank)),
-                Cell(trigger(subject.trigger.get("kind"), t)),
+                Cell(trigger(subject.trigger, t)),
                 Cell(units.number(step)),
                 Cell(units.moment(subject.trigger.get("time"))),
                 Cell(state, "" if subject.complete else "warn"),

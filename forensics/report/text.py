@@ -35,6 +35,8 @@ def render_view(view: ReportView, t: Speech) -> str:
     others = _others(view, t)
     if others:
         parts.append([t("Also found"), *others])
+    if view.rules.changed:
+        parts.append(block(view.rules.changed, ""))
     if not view.completeness.complete:
         lacking = [(item.label, item.value) for item in view.completeness.lacking]
         parts.append([*block(view.completeness.sentence, ""), *pairs(lacking[:OTHERS_SHOWN])])
@@ -84,5 +86,7 @@ def _others(view: ReportView, t: Speech) -> list[str]:
         first = f"  {padded(item.severity_word, size)}  "
         name = fit(item.rule, 30)
         lines += block(t("{name}: {text}", name=name, text=item.summary), " " * width(first), first)
+        if item.where:
+            lines.append(fit(f"{' ' * width(first)}{item.where}", WIDTH))
     note = more(len(others) - OTHERS_SHOWN, t)
     return [*lines, f"  {note}"] if note else lines

@@ -9,12 +9,16 @@ from typing import Any
 from forensics import __version__
 from forensics.analysis.evidence import Case, as_step, mapping
 from forensics.analysis.finding import NOTHING_WRONG, Diagnosis, Finding
+from forensics.analysis.framework_text import first_line
 from forensics.analysis.message import Message
 from forensics.bundle.reader import Bundle
-from forensics.report import findings, origin, source, surroundings, tables, units
+from forensics.report import contents, findings, origin, rule_pages, source, surroundings, tables, units
 from forensics.report.model import Fact, ReportView, Tone, VerdictView
 from forensics.report.speech import Speech, visible, visible_lines
 from forensics.report.words import PHASE, STATUS, STATUS_MEANING, certainty, word
+
+# Of a trigger's message; an exception has all of its own in its section.
+DETAIL = 120
 
 
 def build(diagnosis: Diagnosis, bundle: Bundle, t: Speech, *, whole: bool = False) -> ReportView:
@@ -24,11 +28,14 @@ def build(diagnosis: Diagnosis, bundle: Bundle, t: Speech, *, whole: bool = Fals
         diagnosis: of the bundle, or of a job whose first rank to fail wrote the bundle.
         bundle: where the evidence is; closed files still give what was read before.
         t: the language.
-        whole: whether long tables come with the rows that are only shown on demand.
+        whole: whether long tables come with the rows that are only shown on demand, and with what only links lead to:
+            what is in the bundle, and the rules' explanations.
     """
     case = Case(bundle)
     verdict = _verdict(diagnosis, case, t)
     run, rank = visible(diagnosis.subject.run, 160), _rank(diagnosis, t)
+    places, explained = (contents.build(bundle, t), rule_pages.build(diagnosis, t)) if whole else (contents.NOTHING, ())
+    pages = frozenset(item.anchor for item in explained)
     return ReportView(
         language=t.language,
         title=f"{_title(diagnosis, t)} · {run}",
@@ -46,11 +53,14 @@ def build(diagnosis: Diagnosis, bundle: Bundle, t: Speech, *, whole: bool = Fals
         batch=tables.batch(case, t),
         weights=tables.weights(case, t, whole=whole),
         events=tables.events(case, t),
-        findings=findings.findings(diagnosis, t),
-        rules=findings.rules(diagnosis, t),
+        findings=findings.findings(diagnosis, t, places, pages),
+        rules=findings.rules(diagnosis, t, pages),
         environment=surroundings.environment(bundle, t),
         completeness=surroundings.completeness(bundle, t),
+        contents=places,
+        rule_pages=explained,
         ranks=tables.ranks(diagnosis, t),
+        bundle=source.place(diagnosis.subject.path, 0) if diagnosis.subject.path else "",
         fingerprint=visible(diagnosis.fingerprint, 80),
         footer=t("msforensics {version}; bundle written by {writer}", version=__version__, writer=bundle.header.writer),
     )
@@ -94,7 +104,7 @@ def _verdict(diagnosis: Diagnosis, case: Case, t: Speech) -> VerdictView:
         status_word=t(word(STATUS, verdict.status)),
         status_meaning=t(word(STATUS_MEANING, verdict.status)),
         tone=_tone(diagnosis, finding),
-        facts=_facts(diagnosis, t),
+        facts=_facts(diagnosis, case, t),
         quote=source.quote(diagnosis.origin.source if diagnosis.origin else None, case),
         todo=_todo(diagnosis, finding, t),
         lead=findings.lead(diagnosis.lead_time, t),
@@ -112,21 +122,34 @@ def _tone(diagnosis: Diagnosis, finding: Finding | None) -> Tone:
 def _sentence(headline: Message, t: Speech) -> str:
     """A headline with a capital letter and no full stop, unless it begins with a name from the bundle."""
     text = visible(t(headline), 300)
-    begins_with_word = headline.template[:1].isalpha()
-    return text[:1].upper() + text[1:] if begins_with_word else text
+    return text[:1].upper() + text[1:] if _begins_with_word(headline) else text
 
 
-def _facts(diagnosis: Diagnosis, t: Speech) -> tuple[Fact, ...]:
+def _begins_with_word(sentence: Message) -> bool:
+    inner = next(
+        (value for name, value in sentence.values.items() if sentence.template.startswith(f"{{{name}}}")), None
+    )
+    return _begins_with_word(inner) if isinstance(inner, Message) else sentence.template[:1].isalpha()
+
+
+def _facts(diagnosis: Diagnosis, case: Case, t: Speech) -> tuple[Fact, ...]:
     verdict, trigger, place = diagnosis.verdict, diagnosis.subject.trigger, diagnosis.origin
     facts = []
+    if _rank(diagnosis, t):
+        facts.append(
+            Fact(t("Rank"), t("{rank} of {count}", rank=diagnosis.subject.rank, count=diagnosis.subject.world_size))
+        )
     step = verdict.step if verdict.step is not None else as_step(trigger.get("step"))
     if step is not None:
-        epoch = as_step(trigger.get("epoch"))
+        epoch = _epoch(step, diagnosis, case)
         text = str(step) if not epoch else t("{step} (epoch {epoch})", step=step, epoch=epoch)
         facts.append(Fact(t("Step"), text))
     if place is not None:
-        facts.append(Fact(t("Phase"), t(word(PHASE, place.phase))))
-        for label, value in ((t("Operator"), place.op), (t("Layer"), place.layer), (t("Parameter"), place.parameter)):
+        # What holds bad input is a column of the batch.
+        holder = t("Column") if place.phase == "input" else t("Parameter")
+        if place.phase is not None:
+            facts.append(Fact(t("Phase"), t(word(PHASE, place.phase))))
+        for label, value in ((t("Operator"), place.op), (t("Layer"), place.layer), (holder, place.parameter)):
             if value:
                 facts.append(Fact(label, visible(value), kind="name"))
     if trigger.get("time"):
@@ -134,15 +157,28 @@ def _facts(diagnosis: Diagnosis, t: Speech) -> tuple[Fact, ...]:
     tripped = as_step(trigger.get("step"))
     if tripped is not None and tripped != step:
         facts.append(Fact(t("Recorded at step"), str(tripped)))
-    facts.append(Fact(t("Recorded because"), findings.trigger(trigger.get("kind"), t), _detail(trigger)))
+    facts.append(Fact(t("Recorded because"), findings.trigger(trigger, t), _detail(trigger)))
     return tuple(facts)
+
+
+def _epoch(step: int, diagnosis: Diagnosis, case: Case) -> int | None:
+    """The epoch of a step: the recorded one, or the trigger's where the trigger is about this step."""
+    epochs = case.series("epoch")[case.steps == step]
+    known = as_step(float(epochs[-1])) if len(epochs) else None
+    trigger = diagnosis.subject.trigger
+    return known or (as_step(trigger.get("epoch")) if as_step(trigger.get("step")) == step else None)
 
 
 def _detail(trigger: Mapping[str, Any]) -> str:
     """What the trigger's message adds to its kind: its first line, and nothing where the kind says it all."""
     told = trigger.get("kind") in ("nan-loss", "inf-loss", "manual")
-    lines = [] if told else visible_lines(trigger.get("message") or "", 2)
-    return visible(lines[0]) if lines else ""
+    message = "" if told else str(trigger.get("message") or "")
+    if trigger.get("kind") == "exception":
+        # "RuntimeError: " and the exception's own text, whose first line may say nothing.
+        name, _, text = message.partition(": ")
+        message = f"{name}: {first_line(text)}" if text else message
+    lines = visible_lines(message, 2)
+    return visible(lines[0], DETAIL) if lines else ""
 
 
 def _todo(diagnosis: Diagnosis, finding: Finding | None, t: Speech) -> tuple[str, ...]:

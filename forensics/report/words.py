@@ -48,10 +48,13 @@ TRIGGER: dict[str, Message] = {
     "loss-spike": t("the loss jumped"),
     "exception": t("an exception ended the run"),
     "hang": t("no step came for too long"),
-    "signal": t("a signal ended the process"),
+    "signal": t("a signal came"),
     "killed": t("the process was killed"),
     "manual": t("a bundle was asked for"),
 }
+
+# SIGUSR1 ends nothing: the recorder writes a bundle, and the run goes on.
+ASKED_BY_SIGNAL = t("a signal asked for a bundle, and the run went on")
 
 # What a rule needs, for the list of rules that could not look. Ids without words here are shown as they are.
 INPUT: dict[str, Message] = {
@@ -67,6 +70,7 @@ INPUT: dict[str, Message] = {
     "host-memory": t("host memory"),
     "device-memory": t("device memory"),
     "gradients": t("gradient norms by parameter"),
+    "last-gradients": t("gradients of the fatal step"),
     "autopsy": t("an autopsy"),
     "operators": t("operators of the autopsy"),
     "batch": t("the batch"),
@@ -77,6 +81,7 @@ INPUT: dict[str, Message] = {
     "environment": t("the environment"),
     "model": t("the model"),
     "dataset": t("the dataset"),
+    "evaluations": t("evaluations during training"),
     "other-ranks": t("bundles of other ranks"),
 }
 

@@ -70,4 +70,11 @@ def test_rows_look_alike_wherever_they_come_from(found: dict[str, Any]) -> None:
 
 
 def test_texts_have_a_button_each(found: dict[str, Any]) -> None:
-    assert found["copy"] == ["Copy", "Copy"]
+    # The title, the command, the summary, the list of what is in the bundle, and one for each picture.
+    assert found["copy"][:2] == ["Copy the title", "Copy the summary"]
+    assert found["copy"][2:] == ["Copy"] * (4 + found["figures"])
+    assert found["figures"] >= 4
+
+
+def test_a_link_opens_what_it_leads_into(found: dict[str, Any]) -> None:
+    assert found["led"] == [False, True]

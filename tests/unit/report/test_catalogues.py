@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import gettext
+import inspect
+import re
 import string
 import sys
 from pathlib import Path
@@ -11,6 +13,8 @@ from pathlib import Path
 import pytest
 from jinja2 import Environment, nodes
 
+from forensics.analysis.registry import all_rules
+from forensics.bundle import schema
 from forensics.report.language import DOMAIN, LANGUAGES
 
 if sys.version_info >= (3, 11):
@@ -60,9 +64,29 @@ def of_signatures(source: str, where: str = "") -> dict[str, str]:
     return {text: f"{where}: {entry['id']}" for entry in entries for text in entry["remedy"]}
 
 
+def of_schema() -> dict[str, str]:
+    """What the bundle's sections and columns hold."""
+    found: dict[str, str] = {}
+    for section in schema.SECTIONS:
+        place = f"the schema's section {section.name}"
+        found |= {section.description: place, section.tensors: place}
+        found |= {column.description: place for _, columns in section.tables for column in columns}
+    return found
+
+
+def of_rules() -> dict[str, str]:
+    """The pages of the rules: a docstring's first line, and what follows each of its headings, on one line each."""
+    found = {}
+    for rule in all_rules():
+        text = inspect.cleandoc(type(rule).__doc__ or "")
+        for part in re.split(r"^(?:Symptom|Why|What to do):\s*", text, flags=re.MULTILINE):
+            found[" ".join(part.split())] = f"the page of the rule {rule.id}"
+    return found
+
+
 def templates() -> dict[str, str]:
     """All of them."""
-    found: dict[str, str] = {}
+    found: dict[str, str] = {**of_schema(), **of_rules()}
     for folder, pattern, read in (
         ("forensics/analysis", "*.py", of_python),
         ("forensics/report", "*.py", of_python),

@@ -13,9 +13,9 @@ import pytest
 from forensics.analysis.evidence import Case
 from forensics.bundle.content import Part
 from forensics.report import charts, heat_map, series
-from forensics.report.sheet import common_path, shortened
+from forensics.report.scales import Scale, padded
+from forensics.report.sheet import ROLES, Sheet, common_path, shortened
 from forensics.report.speech import Speech
-from forensics.report.svg import PALETTE
 from tests.unit.report import samples
 
 T = Speech()
@@ -96,18 +96,58 @@ def test_two_pictures_share_no_id_and_every_reference_leads_somewhere(draw: Call
 
 
 @pytest.mark.parametrize("draw", DRAWN)
-def test_every_colour_is_one_of_the_palettes_and_has_a_class(draw: Callable[[str, bool], str]) -> None:
+def test_every_colour_is_a_role_of_the_style_sheet(draw: Callable[[str, bool], str]) -> None:
     for element in ElementTree.fromstring(draw("p", True)).iter():
-        for name in ("fill", "stroke"):
-            colour = element.get(name)
-            if colour and colour != "none":
-                role = next(role for role, value in PALETTE.items() if value == colour)
-                assert f"{name[0]}-{role}" in (element.get("class") or "").split()
+        assert element.get("fill") in (None, "none")
+        assert element.get("stroke") is None
+        for name in (element.get("class") or "").split():
+            assert name == "chart" or name.split("-", 1)[1] in ROLES
+        if element.tag in (f"{SVG}path", f"{SVG}text"):
+            assert element.get("class")
+
+
+@pytest.mark.parametrize(
+    ("scale", "count", "ticks"),
+    [
+        (Scale(0, 10), 5, [0, 2, 4, 6, 8, 10]),
+        (Scale(-1.2, 1.2), 3, [-1, 0, 1]),
+        (Scale(0.01, 1000, log=True), 6, [0.01, 0.1, 1, 10, 100, 1000]),
+        (Scale(1e-30, 1e30, log=True), 4, [1e-30, 1e-14, 1e2, 1e18]),
+        (Scale(2, 4, log=True), 3, [2, 3, 4]),
+        (Scale(5, 5), 3, [5]),
+        (Scale(-1e300, 1e300), 3, [-1e300, 0, 1e300]),
+    ],
+)
+def test_ticks_are_round_and_on_the_axis(scale: Scale, count: int, ticks: list[float]) -> None:
+    assert scale.ticks(count) == pytest.approx(ticks)
+
+
+def test_ticks_of_steps_are_whole() -> None:
+    assert Scale(0.96, 3.04).ticks(6, whole=True) == [1, 2, 3]
+
+
+def test_a_scale_has_room_around_a_single_value() -> None:
+    assert (padded(0, 0, 0.1), padded(4, 4, 0.1)) == (Scale(-0.5, 0.5), Scale(3.6, 4.4))
+    assert padded(1e-320, 1e-320, 0.12, log=True).low > 0
+
+
+def test_places_follow_the_scale() -> None:
+    axes = Sheet(100, 100).axes(10, 20, 80, 50, Scale(1, 100, log=True), Scale(0, 4))
+    assert axes.across([1, 10, 100]).tolist() == [10, 50, 90]
+    assert axes.down([0, 2, 4]).tolist() == [70, 45, 20]
+
+
+def test_the_loss_carries_its_spikes() -> None:
+    loss = 2 + 0.01 * np.sin(np.arange(100))
+    loss[80] = 5
+    svg = drawn(loss=loss)
+    assert "Loss · ◆ spike" in text_of(svg)
+    assert "Loss: 1 steps lie far above its course, the first is step 81." in svg
 
 
 def test_the_trajectory_names_its_panels_its_marks_and_the_fatal_step() -> None:
     texts = text_of(draw_trajectory("p", True))
-    assert {"Loss · × NaN", "Gradient norm · log scale · × NaN", "Learning rate", "Loss scale"} <= set(texts)
+    assert {"Loss · ◆ spike · × NaN", "Gradient norm · log scale · × NaN", "Learning rate", "Loss scale"} <= set(texts)
     assert {"step 1042", "first sign, step 1030", "step"} <= set(texts)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from jinja2 import UndefinedError
 
 from forensics.analysis.evidence import Case
+from forensics.analysis.finding import Quiet
 from forensics.bundle.content import Part
-from forensics.report import html
+from forensics.report import html, pictures
 from forensics.report.speech import Speech
 from forensics.report.view import build
 from tests.unit.report import samples
@@ -194,10 +196,10 @@ def test_a_picture_that_cannot_be_drawn_costs_only_itself(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(charts, "trajectory", broken)
     page = html.render(samples.diagnosis(), samples.bundle(), T)
-    assert "A picture could not be drawn: first: OverflowError: too large \\x1b" in Page(page).said()
+    assert "A picture could not be drawn: last-steps: OverflowError: too large \\x1b" in Page(page).said()
     assert "Gradient norms by parameter and step" in page
     # The headroom takes the first picture's place.
-    assert page.index("first-n-title" if "first-n-title" in page else "headroom-n-title") < page.index('id="chain"')
+    assert page.index("Headroom of 11 operators") < page.index('id="chain"')
 
 
 def test_an_exception_is_shown_with_its_stack() -> None:
@@ -230,10 +232,11 @@ def test_code_between_backticks_is_set_as_code() -> None:
 
 def test_short_histories_are_drawn_once() -> None:
     parts = {"scalars": Part({}, {"": {"step": np.arange(70), "loss": np.ones(70)}})}
-    pictures = html.draw(samples.diagnosis(), Case(samples.bundle(parts)), T)
-    assert pictures.whole is None
-    assert pictures.close_up is not None
-    assert "step 69" in str(pictures.close_up[0]) or "to 69" in str(pictures.close_up[0])
+    drawn = pictures.draw(samples.diagnosis(), Case(samples.bundle(parts)), T)
+    assert drawn.get("all-steps") is None
+    close_up = drawn.get("last-steps")
+    assert close_up is not None
+    assert "to 69" in close_up.wide
 
 
 def test_a_name_that_the_template_misspells_is_an_error() -> None:
@@ -312,6 +315,51 @@ def test_names_in_folded_rows_are_escaped() -> None:
 def test_a_ticket_can_be_copied_without_script(plain: str) -> None:
     start = plain.index('id="ticket"')
     ticket = plain[start : plain.index("</section>", start)]
-    assert '<pre class="message copied" tabindex="0">log-of-nonpositive: Log in loss_fn' in ticket
+    assert '<pre class="message copied" id="ticket-title" tabindex="0">log-of-nonpositive: Log in loss_fn' in ticket
+    assert "msforensics analyze step1042-nan-loss.h5 --lang en</pre>" in ticket
     assert "## Log in loss\\_fn received 3 zeros" in ticket
     assert "### What to do" in ticket
+
+
+def test_evidence_leads_to_where_it_lives_in_the_bundle(plain: str) -> None:
+    assert '<a href="#at-autopsy-operators">/autopsy/operators[10]</a>' in plain
+    assert '<a href="#at-scalars-loss">/scalars/loss</a>' in plain
+    row = plain[plain.index('<tr id="at-scalars-loss">') :]
+    assert "400</td>" in row[: row.index("</tr>")]
+    assert "the mean where the network returns more than one number" in row[: row.index("</tr>")]
+
+
+def test_pictures_and_tables_name_the_places_that_are_there(plain: str) -> None:
+    figure = plain[plain.index('<figure id="figure-gradients">') :]
+    figure = figure[: figure.index("</figure>")]
+    assert '<a class="from" href="#at-gradients-norm">/gradients/norm</a>' in figure
+    assert "msforensics analyze step1042-nan-loss.h5 --figure gradients --lang en -o gradients.svg</pre>" in figure
+    caption = plain[plain.index("The last 8 of 400 recorded steps</span>") :]
+    assert caption.startswith('The last 8 of 400 recorded steps</span><a class="from" href="#at-scalars">/scalars</a>')
+
+
+def test_a_name_that_a_shell_would_obey_is_quoted() -> None:
+    path = "/x/run; rm -rf ~.h5"
+    page = html.render(samples.diagnosis(subject=replace(samples.diagnosis().subject, path=path)), samples.bundle(), T)
+    assert "msforensics analyze &#39;run; rm -rf ~.h5&#39; --lang en" in page
+
+
+def test_rules_lead_to_their_explanation() -> None:
+    fired = samples.finding(rule="loss-spike")
+    quiet = (Quiet(1, 2, rule="divergence"),)
+    page = html.render(samples.diagnosis(findings=(fired,), chain=(fired,), quiet=quiet), samples.bundle(), T)
+    assert '<a href="#rule-loss-spike">The rule explained</a>' in page
+    assert '<a href="#rule-divergence">divergence</a>' in page
+    explained = page[page.index('<details id="rule-loss-spike">') :]
+    explained = explained[: explained.index("</details>")]
+    for text in ("<dt>Symptom</dt>", "<dt>What to do</dt>", "the batch of that step and go on", "own: the rise over"):
+        assert text in explained
+    assert '<a class="name" href="#finding-1">loss-spike</a>' in page
+    assert '<details id="finding-1" open>' in page
+    assert 'id="rule-weight-norms"' not in page  # no rule of that name has a page here
+
+
+def test_numbers_do_not_break_at_their_exponent() -> None:
+    assert html.unbroken("2.3e-08 & 99 % <b>") == (
+        '<span class="n">2.3e-08</span> &amp; <span class="n">99 %</span> &lt;b&gt;'
+    )

@@ -27,9 +27,9 @@ def test_the_issue_holds_verdict_evidence_and_rules() -> None:
     shown = said()
     order = ["## Log in loss\\_fn received 3 zeros", "### What to do", "1. Take the logarithm", "### How it came about"]
     order += [
+        "### Finding: first-break",
         "### Where it began",
         "| 60 | `Log` |",
-        "### Finding: first-break",
         "### Every rule's answer",
         "### Versions",
     ]

@@ -47,10 +47,54 @@ def test_the_verdict_says_what_how_sure_when_and_where() -> None:
     assert verdict.lead == "The first sign was there 12 steps (3.12 s) before the end: gradient-growth at step 1030."
 
 
+def test_a_sentence_within_a_sentence_begins_with_a_capital_and_no_phase_is_shown_where_none_is_known() -> None:
+    inner = t("the data set failed: {error}", error="x")
+    verdict = replace(
+        samples.diagnosis().verdict, headline=t("{what}, in {file}:{line}", what=inner, file="a.py", line=3)
+    )
+    place = Origin(phase=None, step=7, source=Source("a.py", 3, "main"))
+    shown = build(samples.diagnosis(verdict=verdict, origin=place), samples.bundle({}), T).verdict
+    assert shown.headline == "The data set failed: x, in a.py:3"
+    assert "Phase" not in facts(shown.facts)
+    named = replace(verdict, headline=t("{what}, in {file}:{line}", what="adam", file="a.py", line=3))
+    assert build(samples.diagnosis(verdict=named), samples.bundle({}), T).verdict.headline == "adam, in a.py:3"
+
+
+def test_of_an_exception_whose_first_line_may_say_nothing_the_line_that_tells() -> None:
+    rule = "-" * 60
+    text = (
+        f"RuntimeError: Shape is incorrect. \n\n{rule}\n- Dataset Pipeline Error Message: \n{rule}\n[ERROR] no rows\n"
+    )
+    subject = samples.diagnosis().subject
+    told = replace(subject, trigger={**subject.trigger, "kind": "exception", "message": text})
+    shown = facts(build(samples.diagnosis(subject=told), samples.bundle({}), T).verdict.facts)
+    assert shown["Recorded because"] == "an exception ended the run"
+    details = [item.detail for item in build(samples.diagnosis(subject=told), samples.bundle({}), T).verdict.facts]
+    assert "RuntimeError: no rows" in details
+
+
+def test_a_signal_that_asks_for_a_bundle_is_no_end() -> None:
+    subject = samples.diagnosis().subject
+    for name, says in (("SIGUSR1", "a signal asked for a bundle, and the run went on"), ("SIGTERM", "a signal")):
+        asked = replace(subject, trigger={"kind": "signal", "step": 3, "message": f"signal {name} arrived"})
+        shown = facts(build(samples.diagnosis(subject=asked), samples.bundle({}), T).verdict.facts)
+        assert shown["Recorded because"].startswith(says)
+        assert ("asked for" in shown["Recorded because"]) == (name == "SIGUSR1")
+
+
+def test_a_job_names_its_rank_on_the_first_screen() -> None:
+    subject = replace(samples.diagnosis().subject, rank=5, world_size=64)
+    assert facts(build(samples.diagnosis(subject=subject), samples.bundle({}), T).verdict.facts)["Rank"] == "5 of 64"
+
+
 def test_a_verdict_about_an_earlier_step_also_names_the_step_of_the_trip() -> None:
     verdict = replace(samples.diagnosis().verdict, step=1030)
     shown = facts(build(samples.diagnosis(verdict=verdict), samples.bundle({}), T).verdict.facts)
-    assert (shown["Step"], shown["Recorded at step"]) == ("1030 (epoch 3)", "1042")
+    assert (shown["Step"], shown["Recorded at step"]) == ("1030", "1042")
+    # The trigger's epoch is that of its own step.
+    steps = {"scalars": Part({}, {"": {"step": [1030.0, 1042.0], "epoch": [2.0, 3.0]}})}
+    shown = facts(build(samples.diagnosis(verdict=verdict), samples.bundle(steps), T).verdict.facts)
+    assert shown["Step"] == "1030 (epoch 2)"
     assert "Recorded at step" not in facts(build(samples.diagnosis(), samples.bundle({}), T).verdict.facts)
 
 

@@ -1,0 +1,166 @@
+"""How large values are beside what 16 bits can hold, and how far the last update moved each weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from forensics.analysis.evidence import Case, Series, number_column, text_column
+
+# Bin k of a stored histogram begins at 2^(k − 64); see the schema.
+FIRST_BIN = -64
+BINS = 128
+UPDATES_SHOWN = 20
+# What the root of an Adam-like optimizer's second moment is called, by optimizer.
+_SECOND = ("moment2.", "adam_v.", "exp_avg_sq.", "v.")
+_FIRST = ("moment1.", "adam_m.", "exp_avg.", "m.")
+_MOMENTUM = ("moments.", "accum.")
+EPSILON = 1e-8
+
+
+@dataclass(frozen=True)
+class Magnitudes:
+    """Shares (128) of elements by power of two: `now`, and `before` where it is known; of what (`kind`).
+
+    Attributes:
+        zeros, bad: shares of exact zeros and of non-finite elements now.
+        elements: how many there are now.
+    """
+
+    kind: str
+    now: Series
+    before: Series | None
+    zeros: float
+    bad: float
+    elements: int
+
+
+@dataclass(frozen=True)
+class Updates:
+    """Length of the last update over that of the weights (N), largest first; NaN where the state is not finite."""
+
+    parameters: tuple[str, ...]
+    ratios: Series
+    left_out: int
+    optimizer: str
+
+
+def magnitudes(case: Case) -> tuple[Magnitudes, ...]:
+    """Histograms of gradients, weights and activations, as far as they are there."""
+    bundle = case.bundle
+    before = _halved(_pooled(bundle.table("histograms", "optimizer_state"), _SECOND))
+    found = (
+        _of("gradients", bundle.table("autopsy", "gradient_histograms"), before),
+        _of("weights", bundle.table("histograms", "weights"), None),
+        _of("activations", bundle.table("autopsy", "activations"), None),
+    )
+    return tuple(item for item in found if item is not None)
+
+
+def _of(kind: str, table: dict[str, npt.NDArray[Any]], before: Series | None) -> Magnitudes | None:
+    if not {"counts", "special"} <= set(table) or not table["counts"].size:
+        if before is None or kind != "gradients":
+            return None
+        return Magnitudes(kind, np.zeros(BINS), before, 0.0, 0.0, 0)
+    counts = np.clip(table["counts"].astype(np.float64), 0, None).sum(axis=0)
+    special = np.clip(table["special"].astype(np.float64), 0, None).sum(axis=0)
+    zeros, bad = float(special[1]), float(special[3:].sum())
+    total = float(counts.sum()) + zeros + bad
+    if total < 1:
+        return None
+    return Magnitudes(kind, counts / total, before, zeros / total, bad / total, int(total))
+
+
+def _pooled(table: dict[str, npt.NDArray[Any]], prefixes: tuple[str, ...]) -> Series | None:
+    if not {"counts", "special"} <= set(table) or table["counts"].shape[1:] != (BINS,):
+        return None
+    chosen = np.array([name.startswith(prefixes) for name in text_column(table, "name")], dtype=bool)
+    if not chosen.any():
+        return None
+    counts = np.clip(table["counts"][chosen].astype(np.float64), 0, None).sum(axis=0)
+    total = float(counts.sum() + np.clip(table["special"][chosen, 1].astype(np.float64), 0, None).sum())
+    return counts / total if counts.any() else None
+
+
+def _halved(shares: Series | None) -> Series | None:
+    """The histogram of roots: two powers of two become one."""
+    if shares is None:
+        return None
+    rooted = np.zeros(BINS)
+    for at in range(BINS):
+        rooted[(at + FIRST_BIN) // 2 - FIRST_BIN] += shares[at]
+    return rooted
+
+
+def updates(case: Case) -> Updates | None:
+    """How far the last update moved each weight, relative to its length, worked out from the optimizer's state.
+
+    Adam and its kin: rate · ‖m‖ · c / √(mean of v), where c is the correction for the first steps as far as its
+    powers are in the state; momentum: rate · ‖accumulator‖; otherwise rate · ‖gradient‖ of the last finite step.
+    """
+    table = case.weights
+    names, lengths = text_column(table, "name"), np.abs(number_column(table, "l2"))
+    rates = case.series("learning_rate")
+    rates = rates[np.isfinite(rates)]
+    if not names or not len(rates):
+        return None
+    state = case.bundle.table("statistics", "optimizer_state")
+    known = {name: at for at, name in enumerate(text_column(state, "name"))}
+    moved = _moved(case, names, state, known)
+    if moved is None:
+        return None
+    with np.errstate(all="ignore"):
+        ratios = np.abs(rates[-1]) * moved / (lengths + 1e-9)
+    there = np.flatnonzero(~np.isnan(moved) | _unknown(state, known, names))
+    if not len(there):
+        return None
+    order = there[np.lexsort((there, -np.nan_to_num(ratios[there], nan=np.inf)))]
+    shown = order[:UPDATES_SHOWN]
+    return Updates(tuple(names[at] for at in shown), ratios[shown], len(order) - len(shown), case.optimizer)
+
+
+def _moved(case: Case, names: list[str], state: dict[str, npt.NDArray[Any]], known: dict[str, int]) -> Series | None:
+    lengths, means = number_column(state, "l2"), number_column(state, "mean")
+    for first, second in zip(_FIRST, _SECOND, strict=True):
+        rows = [(known.get(first + name), known.get(second + name)) for name in names]
+        if any(m is not None and v is not None for m, v in rows):
+            correction = _correction(state, known)
+            pairs = [
+                lengths[m] / np.sqrt(max(means[v], 0.0) + EPSILON**2) if m is not None and v is not None else np.nan
+                for m, v in rows
+            ]
+            return np.asarray(pairs, dtype=np.float64) * correction
+    for prefix in _MOMENTUM:
+        at = [known.get(prefix + name) for name in names]
+        # SGD keeps an accumulator even without momentum, and never fills it then.
+        if any(row is not None and lengths[row] != 0 for row in at):
+            return np.asarray([np.nan if row is None else lengths[row] for row in at], dtype=np.float64)
+    return _of_gradients(case, names)
+
+
+def _correction(state: dict[str, npt.NDArray[Any]], known: dict[str, int]) -> float:
+    means = number_column(state, "mean")
+    first, second = (float(means[known[name]]) if name in known else 0.0 for name in ("beta1_power", "beta2_power"))
+    return float(np.sqrt(1 - second) / (1 - first)) if 0 <= first < 1 and 0 <= second < 1 else 1.0
+
+
+def _of_gradients(case: Case, names: list[str]) -> Series | None:
+    """Without any state the update is the gradient; of the newest step at which all of it was finite."""
+    table = case.gradients
+    if not table or case.optimizer not in ("", "SGD"):
+        return None
+    finite = np.flatnonzero(np.isfinite(table["norm"]).all(axis=1))
+    if not len(finite):
+        return None
+    norms = dict(zip(text_column({"p": table["parameter"]}, "p"), table["norm"][finite[-1]].tolist(), strict=False))
+    return np.asarray([norms.get(name, np.nan) for name in names], dtype=np.float64)
+
+
+def _unknown(state: dict[str, npt.NDArray[Any]], known: dict[str, int], names: list[str]) -> npt.NDArray[np.bool_]:
+    """Parameters whose first moment holds elements that are not finite."""
+    bad = sum(number_column(state, key) for key in ("nan", "pos_inf", "neg_inf"))
+    rows = [next((known[prefix + name] for prefix in _FIRST if prefix + name in known), None) for name in names]
+    return np.asarray([row is not None and float(np.asarray(bad)[row]) > 0 for row in rows], dtype=bool)
