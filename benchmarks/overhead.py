@@ -2,7 +2,8 @@
 
     python -m benchmarks.overhead                       the full table, written into docs/overhead.md
     python -m benchmarks.overhead --quick               under three minutes, printed only
-    python -m benchmarks.overhead --workloads mlp --modes graph --variants raise record --rounds 40
+    python -m benchmarks.overhead --workloads mlp --modes graph --variants raise record --rounds 40 --json mlp.json
+    python -m benchmarks.overhead --merge mlp.json encoder.json --write         the table from pieces measured before
 
 Every variant trains in a process of its own, for real, under Model.train. Only one of them runs at a time: they take
 turns of some steps each, in an order that changes from round to round, so that whatever else the machine does hits all
@@ -20,6 +21,7 @@ import platform
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,10 +35,14 @@ OURS = ("raise", "record", "scalars")
 PEERS = ("LossMonitor(1)", "ModelCheckpoint(100)", "SummaryCollector(1)", "naive monitor")
 AGAIN = "again"
 ROUNDS = {"mlp": 60, "encoder": 15, "resnet18": 15}
-BURSTS = {"mlp": 30, "encoder": 3, "resnet18": 3}
-COLD = 2
+BURSTS = {"mlp": 30, "encoder": 1, "resnet18": 2}
+# The first steps of a turn find cold caches, which a short step notices.
+COLD = {"mlp": 2, "encoder": 0, "resnet18": 0}
 # Thinning sets in when it pays; what is quoted is what a run settles at.
-WARM = {"mlp": 3000, "encoder": 4, "resnet18": 4}
+WARM = {"mlp": 1500, "encoder": 2, "resnet18": 4}
+# Steps after which a run without us is what it will be; of the dearest peer, so many make a turn.
+SETTLED = 30
+SLOW_BURST = 4
 PAGE = Path(__file__).parent.parent / "docs" / "overhead.md"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
@@ -54,7 +60,8 @@ class Lane:
 
     def steps(self, count: int) -> Any:
         """Make so many steps; (count, 3) ns."""
-        self.pipe.send(count)
+        with suppress(BrokenPipeError):  # it died; why, it said before
+            self.pipe.send(count)
         answer = self.pipe.recv()
         if isinstance(answer, str):
             raise RuntimeError(f"{self.variant}: {answer}")
@@ -79,8 +86,11 @@ class Row:
     account: dict[str, Any]
 
 
-def measure(workload: str, mode: str, variants: Sequence[str], rounds: int, warm: int) -> list[Row]:
-    """All variants of one workload in one mode, against each other."""
+def measure(
+    workload: str, mode: str, variants: Sequence[str], rounds: int, warm: int, seconds: float = float("inf")
+) -> list[Row]:
+    """All variants of one workload in one mode, against each other; fewer rounds when so many seconds are over."""
+    until = time.perf_counter() + seconds
     context = multiprocessing.get_context("spawn")
     lanes = [_start(context, workload, mode, variant) for variant in (PLAIN, *variants)]
     try:
@@ -88,35 +98,36 @@ def measure(workload: str, mode: str, variants: Sequence[str], rounds: int, warm
             began = time.perf_counter()
             item.steps(1)
             item.first_seconds = time.perf_counter() - began
-            left = warm
+            left = warm if item.variant in OURS or item.variant == "skip" else min(warm, SETTLED)
             while left > 0:
                 item.steps(min(left, 500))
                 left -= 500
         for turn in range(rounds):
+            if turn > 2 and time.perf_counter() > until:
+                break
             shift = turn % len(lanes)
             for item in lanes[shift:] + lanes[:shift]:
-                item.turns.append(_turn(item, BURSTS[workload]))
+                item.turns.append(item.steps(_burst(item, workload) + COLD[workload])[COLD[workload] :])
         for item in lanes:
             item.pipe.send(None)
             item.account = item.pipe.recv()
+            item.process.join(20)
     finally:
         for item in lanes:
-            item.process.join(20)
             item.process.kill()
     return [_row(workload, mode, lanes[0], item) for item in lanes[1:]]
 
 
+def _burst(item: Lane, workload: str) -> int:
+    return min(BURSTS[workload], SLOW_BURST) if item.variant in PEERS[2:] else BURSTS[workload]
+
+
 def _start(context: Any, workload: str, mode: str, variant: str) -> Lane:
     here, there = context.Pipe()
-    process = context.Process(target=lane.run, args=(there, workload, mode, variant), daemon=True)
+    process = context.Process(target=lane.run, args=(there, workload, mode, variant))
     process.start()
     there.close()
     return Lane(variant, process, here)
-
-
-def _turn(item: Lane, burst: int) -> Any:
-    # The first steps after a pause find cold caches: they do not count.
-    return item.steps(burst + COLD)[COLD:]
 
 
 def _row(workload: str, mode: str, plain: Lane, item: Lane) -> Row:
@@ -145,14 +156,15 @@ def _row(workload: str, mode: str, plain: Lane, item: Lane) -> Row:
 def table(rows: Sequence[Row]) -> str:
     """The rows as Markdown."""
     lines = [
-        "| workload | mode | with | step (median of turns) | quartiles | p10 of steps | CPU time | host µs a step, "
-        "median (p10) |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| workload | mode | with | step | quartiles | p10 of steps | CPU time | µs in hooks | of that the loss |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
+        outputs = row.account.get("outputs_ns")
+        loss = f"{outputs / 1e3:.0f}" if outputs else ""
         lines += [
             f"| {row.workload} | {row.mode} | {row.variant} | × {row.ratio:.3f} | {row.low:.3f} to {row.high:.3f} | "
-            f"× {row.quick_step:.3f} | × {row.cpu:.3f} | {row.hook_us:.0f} ({row.hook_p10_us:.0f}) |"
+            f"× {row.quick_step:.3f} | × {row.cpu:.3f} | {row.hook_us:.0f} | {loss} |"
         ]
     return "\n".join(lines)
 
@@ -163,7 +175,7 @@ def machine() -> str:
 
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     return (
-        f"{os.cpu_count()} cores ({platform.machine()}), Linux, Python {platform.python_version()}, MindSpore "
+        f"{os.cpu_count()} processors ({platform.machine()}), Linux, Python {platform.python_version()}, MindSpore "
         f"{mindspore.__version__}, NumPy {np.__version__}; load while measuring (1, 5, 15 minutes): {load}."
     )
 
@@ -176,18 +188,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--modes", nargs="+", default=["graph", "pynative"], choices=["graph", "pynative"])
     parser.add_argument("--variants", nargs="+", default=[AGAIN, *OURS, *PEERS], choices=[AGAIN, "skip", *OURS, *PEERS])
     parser.add_argument("--rounds", type=int, help="turns of each variant")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="no further round after so many, for each")
     parser.add_argument("--warm", type=int, help="steps before the first that counts")
     parser.add_argument("--write", action="store_true", help="put the table into docs/overhead.md")
     parser.add_argument("--json", type=Path, help="write the rows there as well")
+    parser.add_argument("--merge", nargs="+", type=Path, default=[], help="rows measured before, instead of measuring")
     chosen = parser.parse_args(arguments)
     if chosen.quick:
         chosen.workloads, chosen.variants = ["mlp"], [AGAIN, "raise", "record", "LossMonitor(1)"]
-    rows: list[Row] = []
-    for workload in chosen.workloads:
+    rows = [Row(**row) for path in chosen.merge for row in json.loads(path.read_text())]
+    rows.sort(key=lambda row: (list(ROUNDS).index(row.workload), row.mode))
+    for workload in chosen.workloads if not chosen.merge else ():
         for mode in chosen.modes:
             rounds = chosen.rounds or (20 if chosen.quick else ROUNDS[workload])
             warm = chosen.warm if chosen.warm is not None else WARM[workload]
-            rows += measure(workload, mode, chosen.variants, rounds, warm)
+            rows += measure(workload, mode, chosen.variants, rounds, warm, chosen.seconds)
             print(table(rows[-len(chosen.variants) :]), flush=True)
             for row in rows[-len(chosen.variants) :]:
                 print(f"  {row.variant}: step {row.step_ms:.2f} ms, {row.account}", flush=True)
@@ -198,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = PAGE.read_text(encoding="utf-8")
         head, rest = text.split(BEGIN, 1)
         tail = rest.split(END, 1)[1]
-        PAGE.write_text(f"{head}{BEGIN}\n\n{table(rows)}\n\n{machine()}\n\n{END}{tail}", encoding="utf-8")
+        PAGE.write_text(f"{head}{BEGIN}\n\n{table(rows)}\n\n{END}{tail}", encoding="utf-8")
     return 0
 
 

@@ -173,8 +173,8 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "gradients",
         "evidence",
-        "The ring of gradient norms, measured on the device before the optimizer; P is the number of parameters, F that "
-        "of steps measured in full.",
+        "The ring of gradient norms, measured on the device before the optimizer; P is the number of parameters, F "
+        "that of steps measured in full.",
         facts="source (where gradients were measured), capacity, every and full_every (steps from one with norms, and "
         "with full figures, to the next, as it was last), rebuilt (true when they were worked out from the optimizer's "
         "moments), unseen_overflows (steps whose gradients overflowed and never came to the tap, since the train cell "

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import time
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from mindspore.train import Callback
 
@@ -18,6 +21,27 @@ from forensics.recorder.outputs import Outputs, read_outputs
 from forensics.recorder.reading import Reading, Trip
 from forensics.recorder.response import Response
 from forensics.recorder.vigil import Vigil
+
+_NO_OUTPUTS = Outputs()
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _sheltered(hook: F) -> F:
+    """A hook that never fails: what it calls is guarded in parts, so that each may fail alone, and the rest here."""
+
+    @functools.wraps(hook)
+    def sheltered(self: FlightRecorder, *arguments: Any, **named: Any) -> Any:
+        try:
+            return hook(self, *arguments, **named)
+        except TrainingTripped:
+            raise
+        except Exception as error:
+            self._flight.guard.note(hook.__name__, error)
+            return None
+
+    return cast("F", sheltered)
 
 
 class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no types
@@ -94,8 +118,8 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         others = self._params.get("list_callback") or ()
         self._flight.happenings.savers = [item for item in others if hasattr(item, "latest_ckpt_file_name")]
         self._offsets = [0, 0]
-        # The outputs of the last finished step; MindSpore holds on to them as long as we do.
-        self._seen: Any = None
+        # Finds the outputs of the last finished step, if they are still there: they are not to be kept alive.
+        self._seen: Callable[[], Any] = _nothing
         self._told: set[int] = set()
         crash.watch_exceptions(self)
 
@@ -106,6 +130,7 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         """Paths of the bundles written so far, oldest first."""
         return list(self._response.bundles)
 
+    @_sheltered
     def dump(self, reason: str = "manual") -> Path | None:
         """Write a bundle now. Returns its path, or None when it could not be written (the log says why)."""
         return self._response.write(Trip("manual", str(reason)), held_back=False)
@@ -118,12 +143,14 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
             optimizer: its optimizer; it keeps every attribute (`get_lr`, `parameters` …) under the returned object.
             forward: gives the loss from the tensors of a batch, as `step` gets them; lets the autopsy re-run a step.
         """
+        guard = self._flight.guard
         self._training = True
-        held = self._loop.watch(net, optimizer, forward)
-        self._vigil.begin()
-        self._flight.guard.run("weights", self._response.check_weights, None)
+        held = guard.run("watch", lambda: self._loop.watch(net, optimizer, forward), optimizer)
+        guard.run("vigil", self._vigil.begin, None)
+        guard.run("weights", self._response.check_weights, None)
         return held
 
+    @_sheltered
     def step(self, *, loss: Any, batch: Any = None, epoch: int | None = None, **scalars: Any) -> None:
         """Tell of a finished step, after the optimizer was called.
 
@@ -139,8 +166,9 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
 
     def overhead(self) -> dict[str, float]:
         """The recorder's own cost so far: `mean_ns`, `median_ns` and `p99_ns` of host time per step, `share` of the
-        steps' time, `host_bytes` and `device_bytes` held, over `steps` steps. Of operators in a compiled graph it does
-        not know."""
+        steps' time, `host_bytes` and `device_bytes` held, over `steps` steps. `gradients_ns` of the median are spent on
+        gradients over host memory. `outputs_ns`, the median of reading the loss, is no part of it: that waits for the
+        step. Of operators in a compiled graph it does not know."""
         return self._flight.overhead()
 
     def on_exception(self, run_context: Any, exception: BaseException) -> None:
@@ -152,9 +180,10 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         """
         trip, held = None, False
         # Outputs that were there before are those of the step before: this one never came to an end.
-        if self._step_open and self._params.get("net_outputs") is not self._seen:
-            reading = self._read_open_step()
-            trip, held = self._response.poisoned(reading), self._response.held_back(reading)
+        if self._step_open and _first(self._params.get("net_outputs")) is not self._seen():
+            reading = self._flight.guard.run("open step", self._read_open_step, None)
+            if reading is not None:
+                trip, held = self._response.poisoned(reading), self._response.held_back(reading)
         if trip is None:
             trip = Trip("exception", f"{type(exception).__name__}: {exception}")
         self._response.write(trip, held_back=trip.poisoned and held, exception=exception)
@@ -165,53 +194,65 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         self._entered += 1
         return self
 
+    @_sheltered
     def __exit__(self, kind: Any, exception: BaseException | None, trace: Any) -> None:
         self._entered = max(0, self._entered - 1)
         if exception is not None:
             self._tell(exception)
         if self._entered == 0 and self._training:
-            self._vigil.end()
+            self._flight.guard.run("vigil", self._vigil.end, None)
             self._flight.guard.run("end", lambda: self._flight.end("failed" if exception else "finished"), None)
             self._training = False
-            self._params, self._context, self._seen = {}, None, None
+            self._params, self._context, self._seen = {}, None, _nothing
 
+    @_sheltered
     def on_train_begin(self, run_context: Any) -> None:
         """Prepare the ring and the gradient tap, before the train cell is compiled."""
         self._flight.guard.run("train begin", lambda: self._begin(run_context), None)
-        self._vigil.begin()
+        self._flight.guard.run("vigil", self._vigil.begin, None)
         self._flight.guard.run("weights", self._response.check_weights, None)
 
+    @_sheltered
     def on_train_step_begin(self, run_context: Any) -> None:
         """Note the beginning of a step."""
-        self._flight.guard.run("step begin", self._step_begin, None)
+        self._flight.guard.run("step begin", self._step_begin, None, time.perf_counter_ns())
 
+    @_sheltered
     def on_train_step_end(self, run_context: Any) -> None:
         """Store the step's record, and act when a trigger fires."""
+        entered = time.perf_counter_ns()
         reading = self._flight.guard.run("step end", self._step_end, None)
         if reading is not None:
-            self._flight.guard.run("response", lambda: self._response.judge(reading), None)
+            self._flight.guard.run("response", self._response.judge, None, reading)
+            self._flight.settle(entered)
 
+    @_sheltered
     def on_train_end(self, run_context: Any) -> None:
         """The run ended well."""
         self._flight.guard.run("train end", self._end, None)
 
+    @_sheltered
     def on_eval_begin(self, run_context: Any) -> None:
         """Evaluation begins, perhaps in the middle of training."""
         self._flight.guard.run("evaluation", lambda: self._flight.state("evaluating"), None)
 
+    @_sheltered
     def on_eval_step_end(self, run_context: Any) -> None:
         """Evaluation goes on."""
         self._flight.alive()
 
+    @_sheltered
     def on_train_epoch_begin(self, run_context: Any) -> None:
         """An epoch begins; filling the input pipeline may take long."""
         self._flight.guard.run("epoch", lambda: self._flight.state("waiting-for-input"), None)
         self._flight.guard.run("weights", self._response.check_weights, None)
 
+    @_sheltered
     def on_eval_end(self, run_context: Any) -> None:
         """Keep the metrics."""
         self._flight.guard.run("evaluation", lambda: self._note_metrics(run_context), None)
 
+    @_sheltered
     def on_uncaught(self, exception: BaseException, fatal: bool) -> None:
         """An exception ends the process (`fatal`) or one of its threads, and no callback saw it."""
         if fatal:
@@ -244,7 +285,7 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         self._response.begin()
         others = self._params.get("list_callback") or ()
         self._flight.happenings.savers = [item for item in others if hasattr(item, "latest_ckpt_file_name")]
-        self._offsets = [self._flight.step, self._flight.epoch]
+        self._offsets = [self._flight.step, self._flight.epoch or 0]
         self._flight.begin(workload.from_callback(self._params), self._params.get("train_dataset"), self._params)
 
     def _end(self) -> None:
@@ -256,23 +297,25 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         step = int(self._params.get("cur_step_num") or 0) + self._offsets[0]
         return step, int(self._params.get("cur_epoch_num") or 1) + self._offsets[1]
 
-    def _step_begin(self) -> None:
+    def _step_begin(self, entered: int) -> None:
         self._step_open = True
         self._flight.happenings.checkpoints()
-        self._flight.step_begin(*self._now())
+        self._flight.step_begin(*self._now(), entered)
 
     def _step_end(self) -> Reading:
         reading = self._read_open_step()
         self._step_open = False
-        self._seen = self._params.get("net_outputs")
+        first = _first(self._params.get("net_outputs"))
+        self._seen = weakref.ref(first) if first is not None else _nothing
         return reading
 
     def _read_open_step(self) -> Reading:
-        outputs = self._flight.guard.run("outputs", lambda: read_outputs(self._params.get("net_outputs")), Outputs())
+        flight = self._flight
+        outputs = flight.read("outputs", read_outputs, _NO_OUTPUTS, self._params.get("net_outputs"))
         own: dict[str, float] = {}
         for name, read in self._options.scalars.items():
-            own[name] = self._flight.guard.run(f"scalar {name}", lambda r=read: float(r(self._params)), math.nan)  # type: ignore[misc]
-        return self._flight.step_end(*self._now(), outputs, own)
+            own[name] = flight.guard.run(f"scalar {name}", lambda r=read: float(r(self._params)), math.nan)
+        return flight.step_end(*self._now(), outputs, own)
 
     def _note_metrics(self, run_context: Any) -> None:
         params = run_context.original_args()
@@ -281,6 +324,15 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
     def _batch(self) -> Sequence[Any]:
         batch = self._params.get("train_dataset_element")
         return list(framework.flatten(batch)) if batch is not None else self._loop.batch
+
+
+def _nothing() -> None:
+    return None
+
+
+def _first(outputs: Any) -> Any:
+    """The first tensor of a step's outputs: what tells them from another step's. None without one."""
+    return outputs if framework.is_tensor(outputs) else next(framework.flatten(outputs), None)
 
 
 def _is_quiet_exit(exception: BaseException) -> bool:

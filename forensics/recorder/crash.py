@@ -6,6 +6,7 @@ data worker) inherits them and must do nothing of its own.
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import os
 import signal
@@ -119,6 +120,30 @@ class Signals:
         elif before == signal.SIG_DFL and number == signal.SIGTERM:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+
+
+def interrupt_possible() -> bool:
+    """Whether a SIGTERM may have been Ctrl-C.
+
+    While a network runs, MindSpore takes SIGINT over in native code and sends SIGTERM to its own process; the handler
+    in Python is put aside and never learns of it. This tells whether that is so now, in a process that the keyboard of
+    a terminal can interrupt. Asked in a handler of SIGTERM, whose native part is Python's.
+    """
+    try:
+        with open("/dev/tty", "rb") as terminal:
+            if os.tcgetpgrp(terminal.fileno()) != os.getpgrp():
+                return False
+        return _native_handler(signal.SIGINT) not in (0, 1, _native_handler(signal.SIGTERM))
+    except (OSError, AttributeError, ValueError):
+        return False
+
+
+def _native_handler(number: int) -> int:
+    """Address of a signal's handler; 0 for the default, 1 when it is ignored."""
+    action = ctypes.create_string_buffer(1024)  # more than a struct sigaction takes anywhere
+    if ctypes.CDLL(None).sigaction(int(number), None, action) != 0:
+        raise OSError("sigaction failed")
+    return int.from_bytes(action.raw[: ctypes.sizeof(ctypes.c_void_p)], sys.byteorder)
 
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGUSR1") if hasattr(signal, name))

@@ -88,7 +88,8 @@ def describe_dataset(dataset: Any, cb_params: Any) -> Facts:
     guard.put("batches_per_epoch", lambda: _batches(dataset, cb_params))
     guard.put("columns", lambda: _columns(dataset) or _asked_columns(dataset))
     guard.put("repeat", lambda: _repeat(pipeline))
-    guard.put("shuffled", lambda: any(_class(item) == "ShuffleDataset" for item in pipeline) or None)
+    guard.put("shuffled", lambda: _shuffled(pipeline))
+    guard.put("sampler", lambda: next((_class(sampler) for sampler in _samplers(pipeline)), None))
     guard.put(
         "workers", lambda: max((_integer(item, "num_parallel_workers") or 0 for item in pipeline), default=0) or None
     )
@@ -278,6 +279,24 @@ def _batch_size(pipeline: list[Any]) -> int | None:
             if size:
                 return size
     return None
+
+
+def _samplers(pipeline: list[Any]) -> list[Any]:
+    """The samplers that are used: a source that only gives one sample after the other has one without using it."""
+    found = []
+    for item in pipeline:
+        source = getattr(item, "source", None)
+        if source is None or hasattr(source, "__getitem__"):
+            found.append(getattr(item, "sampler", None))
+    return [sampler for sampler in found if sampler is not None]
+
+
+def _shuffled(pipeline: list[Any]) -> bool | None:
+    """Whether samples come in random order: by an operation of its own, or by the source's sampler."""
+    if any(_class(item) == "ShuffleDataset" for item in pipeline):
+        return True
+    samplers = [str(_class(sampler)) for sampler in _samplers(pipeline)]
+    return any("Random" in name for name in samplers) if samplers else None
 
 
 def _batches(dataset: Any, cb_params: Any) -> int | None:

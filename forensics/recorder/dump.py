@@ -15,11 +15,12 @@ import numpy as np
 from forensics.bundle.content import Part
 from forensics.bundle.writer import BundleWriter
 from forensics.errors import BundleNotWritten
-from forensics.recorder import autopsy, environment, evidence, exceptions, framework
+from forensics.recorder import autopsy, environment, evidence, exceptions, framework, random_state
 from forensics.recorder.compile_failure import analyze_fail
 from forensics.recorder.flight import Batch, Flight, iso
 from forensics.recorder.guard import logger
 from forensics.recorder.reading import Trip
+from forensics.recorder.watchdog import standing
 
 NUMERICAL = (
     "nan-loss",
@@ -65,8 +66,14 @@ class Dump:
             "held_back": held_back,
             "exception_also": exception is not None and trip.kind != "exception",
         }
+        self.doing = flight.ring.doing if flight.ring is not None else ""
+        if self.doing:
+            self.trigger["state"] = self.doing
+        self.trigger |= trip.facts
+        # Lines of the user's source that a message names, with what stands around them.
+        self.sources: list[dict[str, Any]] = []
         name = f"step-{flight.step - trip.steps_ago:08d}-{trip.kind}.h5"
-        planned = ["trigger", "scalars", "environment", "model", "dataset", "events", "recorder"]
+        planned = ["trigger", "scalars", "environment", "model", "dataset", "random_state", "events", "recorder"]
         planned += ["gradients", "batch"] if flight.workload is not None else []
         planned += ["exception"] if exception is not None or threads else []
         planned += ["statistics", "histograms"] if flight.workload is not None else []
@@ -77,13 +84,12 @@ class Dump:
     def write(self) -> Path | None:
         """All stages. Returns the bundle's path, or None when not even the evidence could be written."""
         flight = self.flight
-        before = flight.ring.doing if flight.ring is not None else ""
         flight.state("writing-bundle")
         try:
             return self._write_stages()
         finally:
             # A run that was over is over still: its ring must not look like one that died while writing.
-            flight.state(before or "starting")
+            flight.state(self.doing or "starting")
 
     def _write_stages(self) -> Path | None:
         flight = self.flight
@@ -119,6 +125,11 @@ class Dump:
             self._add(content, "exception", self._exception)
         self._add(content, "model", lambda: Part(flight.model[0], {"parameters": flight.model[1]}))
         self._add(content, "dataset", lambda: Part(flight.dataset))
+        self._add(
+            content,
+            "random_state",
+            lambda: random_state.part(flight.random_state, random_state.capture(device=self.device)),
+        )
         self._add(content, "events", self._events)
         self._add(content, "environment", self._environment)
         # Last, so that it can tell what failed above.
@@ -165,7 +176,7 @@ class Dump:
         budget = flight.options.max_bundle_bytes
         suspects = flight.guard.run("suspects", self._suspects, [])
         for name, parameters in (("weights", workload.parameters()), ("optimizer_state", workload.optimizer_state())):
-            taken = flight.guard.run(name, lambda p=parameters, b=budget: evidence.tensors_part(p, suspects, b), None)  # type: ignore[misc]
+            taken = flight.guard.run(name, evidence.tensors_part, None, parameters, suspects, budget)
             if taken is None:
                 self._failed(name, name)
                 continue
@@ -191,6 +202,8 @@ class Dump:
         facts: dict[str, Any] = {}
         if self.exception is not None:
             facts |= exceptions.describe(self.exception, redactor)
+            self.sources = [item["inner"] for item in facts["chain"] if "inner" in item]
+            facts["asynchronous"] = self.flight.guard.run("mode", framework.asynchronous, None)
             exception = self.exception
             compiled = self.flight.guard.run("analyze_fail", lambda: analyze_fail(exception, redactor), None)
             if compiled is not None:
@@ -200,6 +213,9 @@ class Dump:
             for thread in self.threads:
                 for frame in thread["frames"]:
                     frame |= {"file": redactor.text(frame["file"]), "code": redactor.text(frame["code"])}
+                    if "context" in frame:
+                        frame["context"] = [[number, redactor.text(text)] for number, text in frame["context"]]
+            facts["stands"] = standing(self.threads, self.doing)
         return Part(facts)
 
     def _environment(self) -> Part:
@@ -208,7 +224,8 @@ class Dump:
             # Something went wrong before training began: there was no occasion to collect it.
             flight.environment = environment.collect(flight.redactor)
         fresh = environment.refresh(flight.redactor)
-        return Part({**flight.environment, **fresh, "redacted": dict(flight.redactor.counts)})
+        facts = {**flight.environment, **fresh, "redacted": dict(flight.redactor.counts)}
+        return Part({**facts, "source": self.sources} if self.sources else facts)
 
     def _scalars(self) -> Part | None:
         if self.flight.ring is None:
@@ -223,12 +240,15 @@ class Dump:
             if rebuilt is None:
                 self.writer.skip("gradients", flight.no_gradients or "training had not begun")
             return rebuilt
+        overflowed = evidence.overflowed(flight.ring.content()) if flight.ring is not None else []
         if flight.installed.measured == 0:
-            self.writer.skip("gradients", "the train cell never called the gradient tap")
+            reason = "the train cell never called the gradient tap"
+            if overflowed:
+                reason = "the train cell calls the optimizer, and the tap before it, only at steps that do not overflow"
+            self.writer.skip("gradients", reason)
             return None
-        return evidence.gradients(
-            flight.installed, [str(p.name) for p in flight.workload.weights], list(flight.measured_at)
-        )
+        names = [str(p.name) for p in flight.workload.weights]
+        return evidence.gradients(flight.installed, names, list(flight.measured_at), overflowed)
 
     def _batch(self) -> Part | None:
         columns: Sequence[Any] = self.batch()

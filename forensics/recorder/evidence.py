@@ -61,42 +61,81 @@ def _evaluated(steps: Any, rate: LearningRate) -> Any:
     return rates
 
 
-def gradients(installed: Installed, names: Sequence[str], steps: Sequence[tuple[int, int]]) -> Part:
-    """The ring of gradient norms.
+def overflowed(ring: RingContent) -> list[int]:
+    """Numbers of the steps that the train cell says overflowed, so that it skipped their updates."""
+    return [int(step) for step in ring.columns["step"][ring.columns["overflow"] == 1.0]]
+
+
+def gradients(
+    installed: Installed, names: Sequence[str], notes: Sequence[tuple[int, int]], overflowed: Sequence[int] = ()
+) -> Part:
+    """The ring of gradient norms, and the full figures of the steps that have them.
 
     Args:
         names: of the parameters, in the order of the gradients.
-        steps: (steps measured so far, step number) as noted at the end of each step.
+        notes: (steps measured so far, step number) as noted at the end of each step.
+        overflowed: numbers of steps whose updates the train cell skipped. A cell that does not even call its optimizer
+            then keeps them from the tap before it.
     """
     history = installed.history()
-    norms, numbers = history.norms, np.full(len(history.norms), np.nan)
-    if steps:
-        measured, noted = np.array(steps, np.int64).T
-        # Rows from before the first note may be another run's.
-        own = history.numbers > measured[0] - noted[0]
-        norms, numbers, wanted = norms[own], numbers[own], history.numbers[own]
-        at = np.searchsorted(measured, wanted)
-        inside = at < len(measured)  # the last row's step may not be over
-        at, wanted = at[inside], wanted[inside]
-        # In sink mode several steps are measured between two notes: count back from the later one, but not past the
-        # earlier one (with gradient accumulation fewer are measured than taken).
-        back = np.minimum(measured[at] - wanted, noted[at] - np.where(at > 0, noted[at - 1], 0) - 1)
-        numbers[inside] = noted[at] - np.maximum(back, 0)
-    tables: dict[str, dict[str, Any]] = {"": {"step": numbers, "parameter": names, "norm": norms}}
+    own = _own(history.numbers, notes)
+    norms, numbers = history.norms[own], history.numbers[own]
+    tables: dict[str, dict[str, Any]] = {"": {"step": _steps(numbers, notes), "parameter": names, "norm": norms}}
+    sizes = np.array([max(1, int(weight.size)) for weight in installed.weights], dtype=np.float64)
+    full, full_numbers = history.full, history.full_numbers
     if history.details is not None:
-        sizes = np.array([max(1, int(weight.size)) for weight in installed.weights], dtype=np.float64)
+        last = history.details
         tables["last"] = {
             "parameter": names,
-            "largest": history.details[:, 0],
-            "nonfinite": history.details[:, 1],
-            "zero_share": history.details[:, 2] / sizes,
+            "largest": last[:, 0],
+            "nonfinite": last[:, 1],
+            "zero_share": last[:, 2] / sizes,
+        }
+        at = int(np.searchsorted(full_numbers, history.suspicious))
+        full = np.insert(full.reshape(-1, len(names), 4), at, last, axis=0)
+        full_numbers = np.insert(full_numbers, at, history.suspicious)
+    own = _own(full_numbers, notes)
+    if own.any():
+        rows = full[own]
+        tables["full"] = {
+            "step": _steps(full_numbers[own], notes),
+            "parameter": names,
+            "norm": rows[:, :, 0] * np.sqrt(rows[:, :, 3]),
+            "largest": rows[:, :, 0],
+            "nonfinite": rows[:, :, 1],
+            "zero_share": rows[:, :, 2] / sizes,
         }
     facts = {
         "source": installed.source,
         "capacity": installed.probe.capacity,
         "every": installed.thinning.period,
+        "full_every": installed.full.period,
     }
+    shown = tables[""]["step"]
+    measured_steps = set(shown[np.isfinite(shown)].astype(int).tolist())
+    if measured_steps and (unseen := [step for step in overflowed if step not in measured_steps]):
+        facts["unseen_overflows"] = len(unseen)
     return Part(facts, tables)
+
+
+def _own(numbers: Any, notes: Sequence[tuple[int, int]]) -> Any:
+    """Which rows are this run's: those from before the first note may be another's."""
+    return numbers > (notes[0][0] - notes[0][1] if notes else -1)
+
+
+def _steps(numbers: Any, notes: Sequence[tuple[int, int]]) -> Any:
+    """Step numbers of the rows of these numbers (of steps measured); NaN for the last row if its step is not over."""
+    steps = np.full(len(numbers), np.nan)
+    if notes:
+        measured, noted = np.array(notes, np.int64).T
+        at = np.searchsorted(measured, numbers)
+        inside = at < len(measured)
+        at, wanted = at[inside], numbers[inside]
+        # In sink mode several steps are measured between two notes: count back from the later one, but not past the
+        # earlier one (with gradient accumulation fewer are measured than taken).
+        back = np.minimum(measured[at] - wanted, noted[at] - np.where(at > 0, noted[at - 1], 0) - 1)
+        steps[inside] = noted[at] - np.maximum(back, 0)
+    return steps
 
 
 def batch(columns: Sequence[Any], names: Sequence[str], max_bytes: int) -> Part:

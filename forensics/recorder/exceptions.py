@@ -27,11 +27,15 @@ from forensics.recorder.secret_names import is_secret_name
 MAX_CHAIN = 20
 # Of a deep recursion the ends tell the story.
 MAX_FRAMES_FIRST, MAX_FRAMES_LAST = 40, 80
+# Of the calls around the part that an exception has passed already, the nearest.
+MAX_CALLERS = 20
 MAX_OWN_IN_FULL = 30
 MAX_MESSAGE = 64 * 2**10
 MAX_LOCALS = 80
 MAX_LINE = 300
 MAX_SOURCE_BYTES = 8 * 2**20
+# Of a message, so much is looked through for frames.
+MAX_SEARCHED = 2**20
 
 _SIZED = (list, tuple, dict, set, frozenset)
 _NOT_DATA = (ModuleType, FunctionType, BuiltinFunctionType, type)
@@ -47,10 +51,13 @@ def describe(exception: BaseException, redactor: Redactor) -> dict[str, Any]:
 
     Returns {"chain": [...]}, outermost exception first. Each has `type` (module.qualname), `message`, `relation` to
     the one before it (raised, cause, context or member), `notes`, `frames` (outermost first; see the schema), where
-    frames were left out `frames_left_out`, and `inner`: {file, line, function} of the user's innermost frame in a
-    traceback that MindSpore put into the message as text (dataset workers, graph compilation). Never raises.
+    frames were left out `frames_left_out`, and `inner`: {file, line, function, code, context} of the user's innermost
+    frame in a traceback that MindSpore put into the message as text (dataset workers, graph compilation).
+
+    Where a callback raised it, `callback` is {class, hook}. Never raises.
     """
     chain: list[dict[str, Any]] = []
+    facts_of_all: dict[str, Any] = {"chain": chain}
     for item, relation in _chain(exception):
         facts: dict[str, Any] = {"type": _type_name(type(item)), "message": "", "relation": relation, "frames": []}
         chain.append(facts)
@@ -60,14 +67,17 @@ def describe(exception: BaseException, redactor: Redactor) -> dict[str, Any]:
             if notes := _notes(item):
                 facts["notes"] = [redactor.text(note) for note in notes]
             if inner := _inner(message):
-                facts["inner"] = {**inner, "file": redactor.text(inner["file"])}
+                facts["inner"] = _quoted(inner, redactor)
+            raised_by = callback_of(_slot(item, "__traceback__"))
+            if raised_by is not None:
+                facts_of_all.setdefault("callback", raised_by)
             frames, left_out = _frames(_slot(item, "__traceback__"), redactor)
             facts["frames"] = frames
             if left_out:
                 facts["frames_left_out"] = left_out
         except Exception as error:
             facts["error"] = f"its frames could not be read: {type(error).__name__}"
-    return {"chain": chain}
+    return facts_of_all
 
 
 @lru_cache(4096)
@@ -180,7 +190,7 @@ def _notes(exception: BaseException) -> list[str]:
 def _inner(message: str) -> dict[str, Any] | None:
     """The last frame of the user's own in a traceback that is part of a message."""
     found: dict[str, Any] | None = None
-    for match in _INNER_FRAMES.finditer(message):
+    for match in _INNER_FRAMES.finditer(message[:MAX_SEARCHED]):
         file = match["file"] or match["graph_file"]
         if is_own(file):
             function = (match["function"] or "").strip()
@@ -188,10 +198,54 @@ def _inner(message: str) -> dict[str, Any] | None:
     return found
 
 
+def _quoted(inner: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """A frame that a message names, with the source around it as it is on the disk now."""
+    lines = source_context(inner["file"], inner["line"])
+    code = next((text.strip() for number, text in lines if number == inner["line"]), "")
+    context = [[number, redactor.text(text)] for number, text in lines]
+    return {**inner, "file": redactor.text(inner["file"]), "code": redactor.text(code), "context": context}
+
+
+def callback_of(traceback: TracebackType | None) -> dict[str, str] | None:
+    """The innermost callback and its hook on the way to where an exception was raised: {class, hook}; None without.
+
+    The framework's own, whose class names begin with an underscore, do not count: in PyNative mode one of them waits
+    for the operators of the step, and whatever they raise comes out there.
+    """
+    found: dict[str, str] | None = None
+    manager: FrameType | None = None
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if manager is not None:
+            name = _callback_class(frame, manager)
+            if name and not name.rsplit(".", 1)[-1].startswith("_"):
+                found = {"class": name, "hook": manager.f_code.co_name}
+        manager = frame if _class_of_first(frame).endswith("callback.CallbackManager") else None
+        traceback = traceback.tb_next
+    return found
+
+
+def _callback_class(frame: FrameType, manager: FrameType) -> str:
+    """Class of the callback that the manager called; a hook that is no method has no `self`, but the manager's loop."""
+    name = _class_of_first(frame, "Callback")
+    called = manager.f_locals.get("cb")
+    return name or ("" if called is None else _type_name(type(called)))
+
+
+def _class_of_first(frame: FrameType, base: str = "") -> str:
+    """Class of a frame's first argument, where it is one of that base."""
+    code = frame.f_code
+    if not code.co_argcount:
+        return ""
+    kind = type(frame.f_locals.get(code.co_varnames[0]))
+    ancestors = [_type_name(item).rsplit(".", 1)[-1] for item in type.__dict__["__mro__"].__get__(kind)]
+    return _type_name(kind) if not base or base in ancestors else ""
+
+
 def _frames(traceback: TracebackType | None, redactor: Redactor) -> tuple[list[dict[str, Any]], int]:
-    steps: list[tuple[FrameType, int]] = []
+    steps = _callers(traceback)
     last: list[tuple[FrameType, int]] = []
-    count = 0
+    count = len(steps)
     while traceback is not None:
         step = (traceback.tb_frame, traceback.tb_lineno or 0)
         count += 1
@@ -207,6 +261,19 @@ def _frames(traceback: TracebackType | None, redactor: Redactor) -> tuple[list[d
     in_full = set(sorted(in_full)[-MAX_OWN_IN_FULL:])
     facts = [_frame(frame, line, own[row], redactor, in_full=row in in_full) for row, (frame, line) in enumerate(steps)]
     return facts, count - len(steps)
+
+
+def _callers(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:
+    """The frames that a traceback does not reach yet, since the exception is still on its way: outermost first.
+
+    In `__exit__` of a callback it begins inside of the framework, and the user's call of it is among these.
+    """
+    found: list[tuple[FrameType, int]] = []
+    frame = traceback.tb_frame.f_back if traceback is not None else None
+    while frame is not None and len(found) < MAX_CALLERS:
+        found.append((frame, frame.f_lineno or 0))
+        frame = frame.f_back
+    return found[::-1]
 
 
 def _frame(frame: FrameType, line: int, own: bool, redactor: Redactor, *, in_full: bool) -> dict[str, Any]:

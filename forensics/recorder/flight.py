@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from forensics.bundle.content import Header
-from forensics.recorder import describe, environment, framework, host, tap
+from forensics.bundle.content import Header, writer_name
+from forensics.recorder import describe, environment, framework, host, random_state, tap
 from forensics.recorder.account import Account
 from forensics.recorder.guard import Guard
 from forensics.recorder.happenings import Happenings
@@ -21,7 +21,7 @@ from forensics.recorder.learning_rate import LearningRate
 from forensics.recorder.machine import DeviceMemory, HostMemory
 from forensics.recorder.options import Options
 from forensics.recorder.outputs import Outputs
-from forensics.recorder.reading import Pulse, Reading
+from forensics.recorder.reading import Reading
 from forensics.recorder.rebuilt import Rebuilt
 from forensics.recorder.redact import Redactor
 from forensics.recorder.ring import Ring
@@ -29,12 +29,12 @@ from forensics.recorder.run_files import RunFiles
 from forensics.recorder.watchdog import Watchdog
 from forensics.recorder.workload import Workload
 
+T = TypeVar("T")
 MAX_EVENTS = 1_000
 # What the ring of gradient norms may take, on the device and on the host each.
 GRADIENT_RING_BYTES = 4 * 2**20
 # Seconds between two readings of the resident memory.
-RESIDENT_EVERY = 0.05
-WRITER = "msforensics 0.1.0"
+RESIDENT_EVERY = 0.1
 
 
 class Flight:
@@ -45,7 +45,7 @@ class Flight:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.guard = Guard()
+        self.guard = Guard(lambda where, error: self.note("recorder-failure", f"{where}: {error}"))
         self.redactor = Redactor()
         self.events: deque[tuple[float, int, str, str]] = deque(maxlen=MAX_EVENTS)
         self.happenings = Happenings(self.note)
@@ -61,9 +61,11 @@ class Flight:
         self.environment: dict[str, Any] = {}
         self.model: tuple[dict[str, Any], Mapping[str, Any]] = ({}, {})
         self.dataset: dict[str, Any] = {}
+        self.random_state: random_state.State = ({}, {})
         self.measured_at: deque[tuple[int, int]] = deque(maxlen=options.capacity)
         self.step = 0
-        self.epoch = 0
+        # None in a loop that never tells.
+        self.epoch: int | None = 0
         self.watchdog: Watchdog | None = None
         self._host_memory = HostMemory()
         self._device_memory = DeviceMemory()
@@ -72,8 +74,10 @@ class Flight:
         self._ended = math.nan
         self._used_rate = math.nan
         self._waited = math.nan
+        self._sens = math.nan
         self._account = Account()
-        self._hook_ns = 0
+        # Of the step under way, in ns: in the hook that began it, and of what must not be counted as ours.
+        self._began_ns = self._outputs_ns = self._excused_ns = 0
         self._spent_ns = 0
 
     # -- before the first step ---------------------------------------------------------------------------------
@@ -83,6 +87,8 @@ class Flight:
         guard = self.guard
         self.workload = workload
         self._ended = math.nan
+        self._sens = float(workload.sens) if workload.sens is not None else math.nan
+        self.random_state = guard.run("random state", random_state.capture, self.random_state)
         if self.ring is None:
             self.name()
             self.ring = self.files.open_ring(self.options.capacity, self._facts() | self._identity())
@@ -171,9 +177,11 @@ class Flight:
 
     # -- every step --------------------------------------------------------------------------------------------
 
-    def step_begin(self, step: int, epoch: int) -> None:
-        """A step begins: how long the input took, and the learning rate that it will use."""
-        entered = time.perf_counter_ns()
+    def step_begin(self, step: int, epoch: int | None, entered: int | None = None) -> None:
+        """A step begins: how long the input took, and the learning rate that it will use. `entered` is when our code
+        was (by `perf_counter_ns`), if not here."""
+        if entered is None:
+            entered = time.perf_counter_ns()
         now = time.monotonic()
         self.step, self.epoch = step, epoch
         self._waited = now - self._ended
@@ -181,40 +189,43 @@ class Flight:
         if self.rate is not None:
             self._used_rate = self.guard.run("learning rate", self.rate.now, math.nan)
             self.happenings.rate(self._used_rate)
-        rebuilt = self.rebuilt
-        if rebuilt is not None:
-            self.guard.run("rebuilt gradients", lambda: rebuilt.step_begin(step), None)
+        if self.rebuilt is not None:
+            self.guard.run("rebuilt gradients", self.rebuilt.step_begin, None, step)
         if self.installed is not None:
             self.guard.run("thinning", self.installed.begin_step, None)
         if self.ring is not None:
             self.ring.state("computing", step)
-        self._hook_ns = time.perf_counter_ns() - entered
+        self._began_ns = time.perf_counter_ns() - entered
 
-    def step_end(self, step: int, epoch: int, outputs: Outputs, own: Mapping[str, float]) -> Reading:
-        """A step ended: store its record. The loss was read before, so that waiting for it is no cost of ours."""
-        entered = time.perf_counter_ns()
+    def step_end(self, step: int, epoch: int | None, outputs: Outputs, own: Mapping[str, float]) -> Reading:
+        """A step ended: store its record. Its outputs were read before, so that waiting for them is no cost of ours."""
         self.step, self.epoch = step, epoch
-        rebuilt = self.rebuilt
-        if rebuilt is not None:
-            self.guard.run("rebuilt gradients", lambda: rebuilt.step_end(step), None)
-        pulse = self._pulse(step)
-        now, clock = time.monotonic(), time.time()
-        scale = outputs.scale
-        if math.isnan(scale) and self.workload is not None and self.workload.sens is not None:
-            scale = self.workload.sens
+        guard, installed = self.guard, self.installed
+        if self.rebuilt is not None:
+            guard.run("rebuilt gradients", self.rebuilt.step_end, None, step)
+        pulse = None
+        if installed is not None:
+            pulse = guard.run("gradient pulse", installed.pulse, None)
+            if pulse is not None:
+                self.measured_at.append((pulse.measured, step))
+        now = time.monotonic()
+        loss, known, overflow, scale = outputs
+        if math.isnan(scale):
+            scale = self._sens
+        seconds = now - self._begun
         if self.ring is not None:
             self.ring.append(
                 (
                     float(step),
-                    float(epoch),
-                    clock,
+                    math.nan if epoch is None else float(epoch),
+                    time.time(),
                     now,
-                    outputs.loss,
+                    loss,
                     self._used_rate,
                     scale,
-                    outputs.overflow,
+                    overflow,
                     pulse.norm if pulse is not None else math.nan,
-                    now - self._begun,
+                    seconds,
                     self._waited,
                     self._rss(now),
                     self._device_memory.allocated(),
@@ -222,28 +233,37 @@ class Flight:
                 own,
             )
             self.ring.state("waiting-for-input", step)
-        self.happenings.overflow(outputs.overflow, scale)
-        self._ended = time.monotonic()
-        seconds = now - self._begun
+        self.happenings.overflow(overflow, scale)
+        self._ended = now
         if self.watchdog is not None:
-            self.watchdog.step(self._ended - self._begun)
+            self.watchdog.step(seconds, now)
+        if installed is not None:
+            guard.run("thinning", installed.end_step, None, seconds)
+        return Reading(step, epoch, loss, known, overflow, scale, pulse)
+
+    def read(self, where: str, action: Callable[..., T], default: T, *arguments: Any) -> T:
+        """Read the step's outputs; how long that took is kept apart, since it is a wait for the step itself."""
+        entered = time.perf_counter_ns()
+        result: T = self.guard.run(where, action, default, *arguments)
+        self._outputs_ns = time.perf_counter_ns() - entered
+        # What was written before this step ended was not written in the hook that is counted.
+        self._excused_ns = 0
+        return result
+
+    def excuse(self, nanoseconds: int) -> None:
+        """So much of this step's time in our hooks was no cost of the step (a bundle was written)."""
+        self._excused_ns += nanoseconds
+
+    def settle(self, entered: int) -> None:
+        """The hook that was entered at this time (by `perf_counter_ns`) and ended the step is done: what it cost."""
         measuring = 0
         if self.installed is not None:
-            self.guard.run("thinning", lambda: self.installed.end_step(seconds) if self.installed else None, None)
-            # Also what went into the gradients during the step itself.
+            # What went into the gradients during the step itself.
             spent, self._spent_ns = self._spent_ns, self.installed.spent_ns
             measuring = self._spent_ns - spent
-        cost = self._hook_ns + measuring + time.perf_counter_ns() - entered
-        self._account.step(cost, seconds, self._waited)
-        return Reading(step, epoch, outputs.loss, outputs.known, outputs.overflow, scale, pulse)
-
-    def _pulse(self, step: int) -> Pulse | None:
-        if self.installed is None:
-            return None
-        pulse = self.guard.run("gradient pulse", self.installed.pulse, None)
-        if pulse is not None:
-            self.measured_at.append((pulse.measured, step))
-        return pulse
+        outputs = self._outputs_ns
+        cost = time.perf_counter_ns() - entered - outputs - self._excused_ns + self._began_ns + measuring
+        self._account.step(cost, self._ended - self._begun, self._waited, outputs, measuring)
 
     def _rss(self, now: float) -> float:
         """Resident memory; read again when a while has passed, for it changes slowly and the reading is a call."""
@@ -288,7 +308,7 @@ class Flight:
 
     def header(self) -> Header:
         """The attributes of a bundle written now."""
-        return Header(self.run, self.rank, self.world_size, iso(time.time()), WRITER)
+        return Header(self.run, self.rank, self.world_size, iso(time.time()), writer_name())
 
 
 def iso(seconds: float) -> str:

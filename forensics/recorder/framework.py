@@ -46,16 +46,17 @@ def numbers(tensor: Any) -> tensors.Array:
     return array
 
 
-class LiveView:
-    """Reads one small tensor again and again. Each reading asks the framework, which waits for what is pending: a view
-    of the memory kept from before could be read while a graph is still writing."""
+def number(tensor: Any) -> float:
+    """A tensor's first element, which is the only one of most that are read at every step.
 
-    def __init__(self, tensor: Any) -> None:
-        self._tensor = tensor
-
-    def read(self) -> tensors.Array:
-        """The numbers now; not to be kept or written to."""
-        return numbers(self._tensor)
+    `item` takes a tenth of the time of `asnumpy`, and waits for what is pending on this tensor alone, where `asnumpy`
+    waits for everything (both seen in 2.7 and 2.10). A view of the memory must not be kept instead: it could be read
+    while a graph is still writing.
+    """
+    try:
+        return float(tensor.item())
+    except ValueError:  # several elements
+        return float(numbers(tensor).reshape(-1)[0])
 
 
 def _array(tensor: Any) -> tensors.Array:
@@ -81,6 +82,11 @@ def flatten(values: Any, depth: int = 0) -> Iterator[Any]:
 def graph_mode() -> bool:
     """Whether the process is in graph mode now."""
     return bool(mindspore.get_context("mode") == mindspore.GRAPH_MODE)
+
+
+def asynchronous() -> bool:
+    """Whether operators run behind the program's back (PyNative, not synchronised), so that errors come late."""
+    return not graph_mode() and not mindspore.get_context("pynative_synchronize")
 
 
 def device_target() -> str:

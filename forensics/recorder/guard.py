@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from forensics.errors import TrainingTripped
 
@@ -31,18 +31,24 @@ class Failure:
 
 class Guard:
     """Runs the recorder's own code. Only `TrainingTripped`, which is meant to end the run, and what is no `Exception`
-    (an interrupt from the keyboard) get out."""
+    (an interrupt from the keyboard) get out.
 
-    def __init__(self) -> None:
+    Args:
+        told: called with where and what, for the first failure of each kind.
+    """
+
+    def __init__(self, told: Callable[[str, str], object] = lambda where, error: None) -> None:
         self.failures: dict[str, Failure] = {}
+        self._told = told
 
-    def run(self, where: str, action: Callable[[], T], default: D) -> T | D:
-        """The action's result, or the default when it fails or has failed too often."""
-        failed = self.failures.get(where)
-        if failed is not None and failed.count >= GIVE_UP_AFTER:
-            return default
+    def run(self, where: str, action: Callable[..., T], default: D, *arguments: Any) -> T | D:
+        """The action's result with these arguments, or the default when it fails or has failed too often."""
+        if self.failures:
+            failed = self.failures.get(where)
+            if failed is not None and failed.count >= GIVE_UP_AFTER:
+                return default
         try:
-            return action()
+            return action(*arguments)
         except TrainingTripped:
             raise
         except Exception as error:  # this is the one place that may catch everything
@@ -64,6 +70,10 @@ class Guard:
         try:
             logger.warning("the flight recorder failed in %s and goes on without it: %s", where, text.splitlines()[0])
         except Exception:  # noqa: S110 — a broken logging handler is not the run's problem
+            pass
+        try:
+            self._told(where, text)
+        except Exception:  # noqa: S110 — nor is a listener
             pass
 
     def facts(self) -> list[dict[str, object]]:

@@ -14,10 +14,13 @@ from forensics.recorder.probe import GradientProbe
 from forensics.recorder.reading import GradientHistory, Pulse
 from forensics.recorder.switch import Switch
 from forensics.recorder.tap_host import HostProbe
-from forensics.recorder.thinning import Thinning
+from forensics.recorder.thinning import FullFigures, Thinning
 
-# What norms may take of the steps' time: where updates are held back, and where the run is only watched.
-HOLDING_SHARE, WATCHING_SHARE = 0.01, 0.005
+# What norms may take of the steps' time: where updates are held back, and where the run is only watched; and what the
+# full figures may take in addition.
+HOLDING_SHARE, WATCHING_SHARE, FULL_SHARE = 0.003, 0.002, 0.002
+# Where the run is only watched, nothing but history is lost with norms that are left out.
+WATCHING_LONGEST = 512
 # What norms may cost in a graph on the CPU before it has been measured, in ns: for each element, for each parameter,
 # and for a branch of the graph.
 PER_ELEMENT, PER_PARAMETER, PER_BRANCH = 0.8, 15_000.0, 600_000.0
@@ -34,6 +37,7 @@ class Installed:
         host: what measures when the optimizer is called from Python on the CPU, or None.
         switch: lets the train cell run without the tap, or None where that is not possible.
         thinning: how often norms are taken.
+        full: how often the full figures are taken.
     """
 
     def __init__(
@@ -52,10 +56,14 @@ class Installed:
         self.switch: Switch | None = None
         elements = sum(int(weight.size) for weight in self.weights)
         guess = PER_ELEMENT * elements + PER_PARAMETER * len(self.weights) + PER_BRANCH
-        self.thinning = Thinning(HOLDING_SHARE if holds else WATCHING_SHARE, guess)
-        self._marks = framework.LiveView(probe.marks)
-        self._due = True
+        if holds:
+            self.thinning = Thinning(HOLDING_SHARE, guess)
+        else:
+            self.thinning = Thinning(WATCHING_SHARE, guess, longest=WATCHING_LONGEST)
+        self.full = FullFigures(FULL_SHARE)
+        self._due = self._full = True
         self._first = True
+        self._told = False
         # Seen at the last reading: steps measured and rows, by the host probe and by the other.
         self._host_seen = [0, 0]
         self._seen = [0, 0]
@@ -63,50 +71,67 @@ class Installed:
     # -- around every step -------------------------------------------------------------------------------------
 
     def begin_step(self) -> None:
-        """Arrange for the step that begins whether its norms are taken."""
-        due = self.thinning.next()
+        """Arrange for the step that begins what is measured of it."""
+        full = self.full.next()
+        due = self.thinning.next() or full
         switch = self.switch
-        if due != self._due or (switch is not None and not switch.stands(due) and switch.usable):
-            self._arrange(due)
+        if (
+            due is not self._due
+            or full is not self._full
+            or (switch is not None and switch.usable and not switch.stands(due))
+        ):
+            self._arrange(due, full)
 
     def end_step(self, seconds: float) -> None:
-        """The step took so long: may change how often norms are taken."""
+        """The step took so long: may change how often it is measured."""
         nanoseconds = seconds * 1e9
         if self._first:
             # It compiled the graph, and filled the input pipeline; a second graph, without the tap, takes less.
             self._first = False
             self.thinning.change_ns = nanoseconds / 2 if self.switch is not None else 0.0
-        elif self._thins() and math.isfinite(nanoseconds):
-            self.thinning.note(nanoseconds, self._due)
+        elif math.isfinite(nanoseconds):
+            host = self.host
+            self.full.note(nanoseconds, self._full, host.full_ns if host is not None and host.count else None)
+            if not self._full and self._thins():
+                self.thinning.note(nanoseconds, self._due)
 
     def pulse(self) -> Pulse | None:
         """The figures of the last step that was looked at, and whether any since the last call was broken; None when
-        none was looked at since. One small read at most."""
+        none was looked at since. One read of one number at most, where none was."""
         host = self.host
-        if host is not None and host.count != self._host_seen[0]:
+        if host is not None and host.count:
             return self._host_pulse(host)
-        count, rows, suspicious, broken_at, bad = self._marks.read().tolist()
-        before, rows_before = self._seen
-        self._seen[0] = count
-        if rows == rows_before:
+        if host is not None and host.failure is not None and not self._told:
+            self._told = True  # once, to whoever asks: what is measured now comes from the probe
+            raise host.failure
+        if not self._due and self.switch is not None and self.switch.usable:
+            return None  # the step did not pass the probe
+        probe, seen = self.probe, self._seen
+        rows = int(probe.rows.item())
+        if rows == seen[1]:
             return None
-        self._seen[1] = rows
+        before = seen[0]
+        count = int(probe.steps.item())
+        self._seen = [count, rows]
+        broken_at = int(probe.broken.item())
         broken = count - broken_at if broken_at > before else None
-        norm = math.sqrt(self.probe.total.asnumpy()[0])
+        norm = math.sqrt(probe.total.item())
+        if broken is None and math.isfinite(norm):
+            return Pulse(norm, 0, count)
+        suspicious, bad = int(probe.suspicious.item()), int(probe.bad.item())
         if suspicious != count:
             return Pulse(norm, 0, count, broken)
         if bad == 0:
             # The squares of finite gradients overflowed: add them up from the scaled figures.
-            last = self.probe.last.asnumpy().astype(np.float64)
+            last = probe.full.asnumpy()[probe.kept].astype(np.float64)
             norm = float(np.sqrt((last[:, 0] ** 2 * last[:, 3]).sum()))
         return Pulse(norm, bad, count, broken)
 
     def _host_pulse(self, host: HostProbe) -> Pulse | None:
         before, rows_before = self._host_seen
-        self._host_seen[0] = host.count
         if host.rows == rows_before:
             return None
-        self._host_seen[1] = host.rows
+        self._host_seen = [host.count, host.rows]
         broken = host.count - host.broken if host.broken > before else None
         bad = host.nonfinite if host.suspicious == host.count else 0
         return Pulse(host.norm, bad, host.count, broken)
@@ -118,7 +143,7 @@ class Installed:
         """Number of steps measured so far; stays 0 in a train cell that never calls this place."""
         if self.host is not None and self.host.count:
             return self.host.count
-        return int(self.probe.marks.asnumpy()[0])
+        return int(self.probe.steps.item())
 
     @property
     def source(self) -> str:
@@ -143,20 +168,21 @@ class Installed:
         return self.probe.history()
 
     def arm(self, armed: bool) -> None:
-        """Allow or forbid holding updates back. Nothing else may act on a run when no recorder is watching it."""
+        """Allow or forbid holding updates back. Nothing else may act on a run when no recorder is watching it, or
+        measure it."""
         if self.host is not None:
             self.host.armed = armed
         if self.holds:
             ops.assign(self.probe.armed, Tensor(np.array([armed])))
+        self._arrange(armed, armed)
         if not armed and self.switch is not None and not self.switch.stands(True):
+            # The cell is left as it was found, whatever its last step was.
             self.switch.to(True)
 
     def resume(self) -> Installed:
         """Take it over for another run of steps."""
         self.arm(True)
-        self._arrange(True)
-        count, rows = self.probe.marks.asnumpy().tolist()[:2]
-        self._seen = [count, rows]
+        self._seen = [int(self.probe.steps.item()), int(self.probe.rows.item())]
         if self.host is not None:
             self._host_seen = [self.host.count, self.host.rows]
         return self
@@ -173,20 +199,21 @@ class Installed:
                 return True
         return self.holds or (self.switch is not None and self.switch.usable)
 
-    def _arrange(self, due: bool) -> None:
-        self._due = due
-        if self.host is not None:
-            self.host.due = due
-        if self.holds and not (self.host is not None and self.host.count):
-            self._force(due)
+    def _arrange(self, due: bool, full: bool) -> None:
+        self._due, self._full = due, full
+        host = self.host
+        if host is not None:
+            host.due, host.full = due, full
+        if host is None or not host.count:
+            self._want(due, full)
         if self.switch is not None and self.switch.usable:
             self.switch.to(due)
 
-    def _force(self, due: bool) -> None:
-        value = math.nan if due else 0.0
+    def _want(self, due: bool, full: bool) -> None:
+        wanted = np.array([math.nan if due else 0.0, math.nan if full else 0.0], np.float32)
         if self.host is not None:
             # On the CPU the view is the memory itself, and no graph runs between two steps.
-            framework.numbers(self.probe.force)[0] = value
-            if not due or math.isnan(framework.numbers(self.probe.force)[0]):
+            framework.numbers(self.probe.wants)[:] = wanted
+            if np.array_equal(framework.numbers(self.probe.wants), wanted, equal_nan=True):
                 return
-        ops.assign(self.probe.force, Tensor(np.array([value], np.float32)))
+        ops.assign(self.probe.wants, Tensor(wanted))

@@ -28,10 +28,8 @@ class LearningRate:
         rate: Any = getattr(optimizer, "learning_rate", None)
         if isinstance(rate, tuple | list) or type(rate).__name__ in ("CellList", "ParameterTuple"):
             rate = rate[0] if len(rate) else None
-        self._view: framework.LiveView | None = None
         if framework.is_tensor(rate):
             self._rate = rate
-            self._view = framework.LiveView(rate)
         elif framework.is_tensor(getattr(rate, "learning_rate", None)):
             self._table = np.array(framework.peek(rate.learning_rate), dtype=np.float64).reshape(-1)
         elif callable(rate):
@@ -40,22 +38,22 @@ class LearningRate:
             groups = getattr(optimizer, "param_groups", None)
             if isinstance(groups, list | tuple) and groups and isinstance(groups[0], dict):
                 self._rate = groups[0].get("lr")
-                if framework.is_tensor(self._rate):
-                    self._view = framework.LiveView(self._rate)
+        self._is_tensor = framework.is_tensor(self._rate)
 
     def now(self) -> float:
         """The rate that the next update will use, or NaN. Asked at the beginning of a step."""
+        if self._is_tensor:
+            # Read every time: a callback may have changed it, and nothing cheaper than reading would tell.
+            return framework.number(self._rate)
         if self._table is not None:
             step = self.global_step()
             return float(self._table[min(step, len(self._table) - 1)]) if len(self._table) else math.nan
-        if self._view is not None:
-            return float(self._view.read().reshape(-1)[0])
         return float(self._rate) if isinstance(self._rate, int | float) else math.nan
 
     def global_step(self) -> int:
         """The optimizer's own count of updates; steps that were skipped are not in it."""
         step = getattr(self._optimizer, "global_step", None)
-        return int(framework.peek(step).reshape(-1)[0]) if framework.is_tensor(step) else 0
+        return int(framework.number(step)) if framework.is_tensor(step) else 0
 
     def evaluate(self, global_step: int) -> float:
         """A schedule's rate at an update (0-based); NaN where there is no schedule."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from forensics.recorder.workload import Workload
 
 # Keywords of `step` that are columns of the ring, not the user's own.
 _KNOWN = ("overflow", "loss_scale")
+_NOTHING: tuple[Outputs, dict[str, float]] = (Outputs(), {})
 
 
 class Loop:
@@ -23,6 +25,8 @@ class Loop:
         self._flight = flight
         self._response = response
         self._step = self._began = 0
+        # What the loop told last.
+        self._epoch: int | None = None
         self._batch: Sequence[Any] = ()
 
     @property
@@ -38,6 +42,7 @@ class Loop:
         inner = optimizer.optimizer if isinstance(optimizer, tap.Hold) else optimizer
         workload = Workload(network, inner, weights, None, None, forward, joined)
         self._step = self._began = flight.step
+        self._epoch = None
         self._response.begin()
         held = optimizer
 
@@ -49,7 +54,7 @@ class Loop:
         flight.guard.run("begin", lambda: flight.begin(workload, None, {}), None)
         if flight.options.gradients == "ring":
             held = flight.guard.run("gradient tap", attach, optimizer)
-        flight.guard.run("step begin", lambda: flight.step_begin(self._step + 1, max(1, flight.epoch)), None)
+        flight.guard.run("step begin", lambda: flight.step_begin(self._step + 1, None), None)
         return held
 
     def _check_used(self) -> None:
@@ -62,20 +67,23 @@ class Loop:
     def step(self, loss: Any, batch: Any, epoch: int | None, named: Mapping[str, Any]) -> None:
         """The step is done. Raises TrainingTripped when a trigger ends the run."""
         flight = self._flight
+        entered = time.perf_counter_ns()
         self._step += 1
-        number = epoch if epoch is not None else max(1, flight.epoch)
-        self._batch = list(framework.flatten(batch)) if batch is not None else ()
+        number = epoch if epoch is not None else self._epoch
+        self._epoch = number
+        self._batch = flight.guard.run("batch", lambda: list(framework.flatten(batch)), ())
         try:
-            outputs, own = flight.guard.run("outputs", lambda: _read(loss, named), (Outputs(), {}))
-            reading = flight.guard.run("step end", lambda: flight.step_end(self._step, number, outputs, own), None)
+            outputs, own = flight.read("outputs", _read, _NOTHING, loss, named)
+            reading = flight.guard.run("step end", flight.step_end, None, self._step, number, outputs, own)
             if reading is not None:
-                flight.guard.run("response", lambda: self._response.judge(reading), None)
+                flight.guard.run("response", self._response.judge, None, reading)
+                flight.settle(entered)
         finally:
             self._batch = ()
         if self._step == self._began + 1:
             flight.guard.run("unused optimizer", self._check_used, None)
         # The next step begins here: what a loop does between two steps cannot be told apart.
-        flight.guard.run("step begin", lambda: flight.step_begin(self._step + 1, number), None)
+        flight.guard.run("step begin", flight.step_begin, None, self._step + 1, number)
 
 
 def _read(loss: Any, named: Mapping[str, Any]) -> tuple[Outputs, dict[str, float]]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 
-@dataclass(frozen=True)
-class Pulse:
+class Pulse(NamedTuple):
     """The gradients' figures of the last measured step.
 
     Attributes:
@@ -36,19 +37,23 @@ class GradientHistory:
         numbers: (S,) int64: which of the steps measured each row is, from 1; gaps where norms were thinned.
         details: (P, 4) of the last suspicious step, whose number is `suspicious`: largest finite magnitude, non-finite
             elements, zeros, sum of (x / largest)²; None without one.
+        full: (F, P, 4) the same of the last steps that were measured in full, oldest first.
+        full_numbers: (F,) int64: which of the steps measured these were.
     """
 
     norms: npt.NDArray[np.float32]
     numbers: npt.NDArray[np.int64]
     details: npt.NDArray[np.float64] | None
     suspicious: int
+    full: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0, 4)))
+    full_numbers: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """What triggers judge.
 
     Attributes:
+        epoch: number of the epoch, from 1; None where nobody tells.
         loss: the loss; only meaningful when `loss_known`.
         overflow: 1 when the train cell reported an overflow (it then skips the update itself), NaN where it says none.
         scale: loss scale, NaN where none is used.
@@ -56,7 +61,7 @@ class Reading:
     """
 
     step: int
-    epoch: int
+    epoch: int | None
     loss: float = math.nan
     loss_known: bool = False
     overflow: float = math.nan
@@ -71,9 +76,11 @@ class Trip:
     Attributes:
         poisoned: whether the step's update must not reach the weights.
         steps_ago: how many steps before the last one it happened (in sink mode, several steps run between readings).
+        facts: what else the trigger's facts are to hold.
     """
 
     kind: str
     message: str
     poisoned: bool = False
     steps_ago: int = 0
+    facts: Mapping[str, Any] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,8 @@ SKIPS_IN_A_ROW = 8
 SPIKE_PAUSE = 500
 # Weights are looked at when a run or an epoch begins, but not more often than this (in seconds).
 WEIGHTS_EVERY = 60.0
+# Triggers that the other ranks of a job need not have.
+OWN_ALONE = ("exception", "hang", "signal", "manual")
 
 
 class Response:
@@ -73,7 +76,7 @@ class Response:
 
     def poisoned(self, reading: Reading) -> Trip | None:
         """The trip by which a step's update must not reach the weights, if it is such a step."""
-        return self.flight.guard.run("nonfinite trigger", lambda: nonfinite.check(reading), None)
+        return self.flight.guard.run("nonfinite trigger", nonfinite.check, None, reading)
 
     def check_weights(self) -> None:
         """Look at all weights, once in a while. Raises TrainingTripped when the run is to end.
@@ -94,11 +97,12 @@ class Response:
 
     def judge(self, reading: Reading) -> None:
         """Run the triggers on a step, and act. Raises TrainingTripped when the run is to end."""
+        run = self.flight.guard.run
         trip = self.poisoned(reading)
         if trip is None and self._status is not None:
-            trip = self.flight.guard.run("float status", self._status.check, None)
-        collapse = self.flight.guard.run("collapse trigger", lambda: self._collapse.check(reading), None)
-        spike = self.flight.guard.run("spike trigger", lambda: self._spike.check(reading), None)
+            trip = run("float status", self._status.check, None)
+        collapse = run("collapse trigger", self._collapse.check, None, reading)
+        spike = run("spike trigger", self._spike.check, None, reading)
         if trip is not None:
             self._poisoned(trip, reading)
         elif collapse is not None:
@@ -142,7 +146,7 @@ class Response:
         flight = self.flight
         trigger = {**self._facts(trip), "held_back": held}
         newest = path or (self.bundles[-1] if self.bundles else None)
-        where = f"step {trigger['step']} (epoch {flight.epoch})"
+        where = f"step {trigger['step']}" + (f" (epoch {flight.epoch})" if flight.epoch else "")
         self.raised = TrainingTripped(f"{trip.message} at {where}{after}", bundle=newest, trigger=trigger)
         raise self.raised
 
@@ -165,6 +169,7 @@ class Response:
         hang. Called from the training's thread and from the watchdog's; a signal may come in between.
         """
         flight = self.flight
+        entered = time.perf_counter_ns()
         with self._lock:
             self.signalled = self.signalled or (trip.kind == "signal" and trip.message == "SIGTERM")
             flight.note("dump" if trip.kind == "manual" else "trip", trip.message)
@@ -178,27 +183,35 @@ class Response:
                 if flight.watchdog is not None and threads is None:
                     flight.watchdog.pause(True)
                 try:
-                    dump = Dump(
-                        flight,
-                        trip,
-                        held_back=held_back,
-                        batch=self._batch,
-                        exception=exception,
-                        device=device,
-                        threads=threads,
+                    dump = flight.guard.run(
+                        "dump",
+                        lambda: Dump(
+                            flight,
+                            trip,
+                            held_back=held_back,
+                            batch=self._batch,
+                            exception=exception,
+                            device=device,
+                            threads=threads,
+                        ),
+                        None,
                     )
-                    trigger = dump.trigger
-                    path = flight.guard.run("dump", dump.write, None)
+                    if dump is not None:
+                        trigger = dump.trigger
+                        path = flight.guard.run("dump", dump.write, None)
                 finally:
                     self._writing = False
                     if flight.watchdog is not None and threads is None:
                         flight.watchdog.pause(False)
             if path is not None:
                 self.bundles.append(path)
-                logger.warning("the flight recorder wrote %s (%s at step %d)", path, trip.message, flight.step)
+                # What stops one rank may be known to it alone; what stops all of them is told once, by the first.
+                level = logging.WARNING if flight.rank == 0 or trip.kind in OWN_ALONE else logging.INFO
+                logger.log(level, "the flight recorder wrote %s (%s at step %d)", path, trip.message, flight.step)
         for alert in self._options.alerts:
-            flight.guard.run("alert", lambda a=alert: a(trigger, path), None)  # type: ignore[misc]
-        self.on_written()
+            flight.guard.run("alert", alert, None, trigger, path)
+        flight.guard.run("signals", self.on_written, None)
+        flight.excuse(time.perf_counter_ns() - entered)
         return path
 
 

@@ -15,6 +15,8 @@ from typing import Any
 from forensics.bundle import ringfile, schema, strict_json
 
 _SEQUENCE = struct.Struct("<Q")
+_STATE = ringfile.STATE
+_STATES = {name: at for at, name in enumerate(ringfile.STATES)}
 _BASE = len(schema.SCALARS)
 
 
@@ -80,9 +82,7 @@ class Ring:
     def state(self, name: str, step: int) -> None:
         """Say what the process is doing now, for whoever reads the ring after its death."""
         self.doing, self.step = name, step
-        ringfile.STATE.pack_into(
-            self._buffer, ringfile.STATE_AT, ringfile.STATES.index(name), step, time.time(), time.monotonic()
-        )
+        _STATE.pack_into(self._buffer, ringfile.STATE_AT, _STATES[name], step, time.time(), time.monotonic())
 
     def is_at(self, path: Path) -> bool:
         """Whether the file of this name is still this ring's (somebody may have removed the folder)."""

@@ -60,13 +60,14 @@ class Hold(nn.Cell):  # type: ignore[misc]
         host = self.host
         if host is None:
             return super().__call__(gradients, *others)
-        if self.holds or host.due:
+        holds = self.holds and host.armed
+        if holds or host.due:
             ok = host.measure(gradients)
             if ok is None:
                 return super().__call__(gradients, *others)
-            if self.holds and host.armed and not ok:
+            if holds and not ok:
                 return Tensor(False)
-        else:
+        elif host.failure is None:
             host.count += 1
         return self.optimizer(gradients, *others)
 
@@ -89,9 +90,18 @@ class Hold(nn.Cell):  # type: ignore[misc]
         return result
 
 
-def ring_rows(count: int, capacity: int, max_bytes: int) -> int:
-    """Rows of a ring of norms: `capacity`, or fewer so that it keeps within its byte limit (at least 2)."""
-    return max(2, min(capacity, max_bytes // (4 * (count + 2))))
+FULL_ROWS = 7
+
+
+def ring_rows(count: int, capacity: int, max_bytes: int) -> tuple[int, int]:
+    """Rows of a ring of norms, and of one of full figures, for so many parameters.
+
+    `capacity` and 7, or fewer so that both keep within the byte limit: the full figures take a quarter of it at most.
+    At least 2 and 1, whatever the limit.
+    """
+    one = 8 * (4 * count + 1)  # on the host; half of it on the device
+    full = max(1, min(FULL_ROWS, max_bytes // 4 // one - 1))
+    return max(2, min(capacity, (max_bytes - (full + 1) * one) // (4 * (count + 2)))), full
 
 
 def watch_optimizer(optimizer: Any, *, hold: bool, capacity: int, max_bytes: int) -> tuple[Hold, Installed]:
@@ -103,8 +113,8 @@ def watch_optimizer(optimizer: Any, *, hold: bool, capacity: int, max_bytes: int
         optimizer = optimizer.optimizer
     count = len(optimizer.parameters)
     rows = ring_rows(count, capacity, max_bytes)
-    host = HostProbe(count, rows) if framework.device_target() == "CPU" else None
-    held = Hold(optimizer, GradientProbe(count, rows), hold, host)
+    host = HostProbe(count, *rows) if framework.device_target() == "CPU" else None
+    held = Hold(optimizer, GradientProbe(count, *rows), hold, host)
     return held, _installed(held)
 
 
@@ -121,7 +131,7 @@ def install(train_cell: Any, *, hold: bool, capacity: int, max_bytes: int) -> In
         # Before its overflow check, so that the layers that overflow are seen; it skips such updates by itself.
         if isinstance(train_cell.grad_reducer, Tap):
             return Installed(train_cell.grad_reducer.probe, weights, _REDUCED, False).resume()
-        probe = GradientProbe(len(weights), ring_rows(len(weights), capacity, max_bytes))
+        probe = GradientProbe(len(weights), *ring_rows(len(weights), capacity, max_bytes))
         train_cell.grad_reducer = Tap(train_cell.grad_reducer, probe)
         installed = Installed(probe, weights, _REDUCED, False)
     else:

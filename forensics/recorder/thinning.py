@@ -1,4 +1,4 @@
-"""How often gradient norms are taken: at every step, or at every k-th where taking them is a noticeable share of it."""
+"""How often gradients are measured: at every step, or at every k-th where it is a noticeable share of it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import statistics
 from collections import deque
 
 # The fewest norms that are taken whatever they cost: at every so many steps.
-LONGEST = 64
+LONGEST = 128
 # Steps after which a first judgement is made, and between two later ones.
 SETTLING = 16
 PATIENCE = 64
+# The full figures are taken at every so many steps at most, and at least.
+FULL_SHORTEST, FULL_LONGEST = 32, 4096
 
 
 class Thinning:
@@ -21,13 +23,15 @@ class Thinning:
         guess_ns: what taking norms may cost, until there are steps without them to compare with.
         change_ns: what it costs, once, to begin with steps without norms (compiling a second graph). It is spent only
             when the norms have cost as much, so that a short run never pays for it.
+        longest: steps from one to the next at most, whatever they cost.
     """
 
-    def __init__(self, share: float, guess_ns: float = 0.0, change_ns: float = 0.0) -> None:
+    def __init__(self, share: float, guess_ns: float = 0.0, change_ns: float = 0.0, longest: int = LONGEST) -> None:
         self.period = 1
         self.share = share
         self.guess_ns = guess_ns
         self.change_ns = change_ns
+        self.longest = longest
         self._with: deque[float] = deque(maxlen=32)
         self._without: deque[float] = deque(maxlen=64)
         self._seen = 0
@@ -53,7 +57,8 @@ class Thinning:
         elif self._seen >= PATIENCE and len(self._with) >= 4 and len(self._without) >= SETTLING:
             self._seen = 0
             usual = statistics.median(self._without)
-            self._judge(max(0.0, statistics.median(self._with) - usual), usual)
+            # On a busy machine the difference of two middles may come out as nothing: never far below the guess.
+            self._judge(max(self.guess_ns / 4, statistics.median(self._with) - usual), usual)
 
     def _judge(self, cost: float, usual: float) -> None:
         if self.period == 1:
@@ -63,4 +68,38 @@ class Thinning:
             # Times with norms at every step say little about single ones between steps without.
             self._with.clear()
             self._seen = 0
-        self.period = min(LONGEST, max(2, math.ceil(cost / max(1.0, self.share * usual))))
+        self.period = min(self.longest, max(2, math.ceil(cost / max(1.0, self.share * usual))))
+
+
+class FullFigures:
+    """Decides at which steps the full figures are taken: at the first, and then so rarely that they keep to a share.
+
+    Args:
+        share: what they may take of the steps' time, 0 to 1.
+    """
+
+    def __init__(self, share: float) -> None:
+        self.period = FULL_SHORTEST
+        self._share = share
+        self._since = FULL_SHORTEST
+        self._usual: deque[float] = deque(maxlen=16)
+        self._costs: deque[float] = deque(maxlen=5)
+
+    def next(self) -> bool:
+        """Whether they are due at the step that begins."""
+        self._since += 1
+        if self._since >= self.period:
+            self._since = 0
+            return True
+        return False
+
+    def note(self, nanoseconds: float, full: bool, cost_ns: float | None = None) -> None:
+        """A step took so long. `cost_ns` says what the figures took of it, where that is known."""
+        if not full:
+            self._usual.append(nanoseconds)
+        elif self._usual:
+            usual = statistics.median(self._usual)
+            self._costs.append(max(0.0, nanoseconds - usual) if cost_ns is None else cost_ns)
+            # The middle one of the last few: what else the machine does hits single steps hard.
+            wanted = math.ceil(statistics.median(self._costs) / max(1.0, self._share * usual))
+            self.period = min(FULL_LONGEST, max(FULL_SHORTEST, wanted))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forensics.recorder.crash import NativeTraces, Signals
+from forensics.recorder.crash import NativeTraces, Signals, interrupt_possible
 from forensics.recorder.flight import Flight
 from forensics.recorder.reading import Trip
 from forensics.recorder.response import Response
@@ -57,7 +57,7 @@ class Vigil:
         flight.watchdog.start()
 
     def _on_signal(self, name: str) -> None:
-        self._flight.guard.run("signal", lambda: self._response.write(Trip("signal", name), held_back=False), None)
+        self._flight.guard.run("signal", lambda: self._response.write(_trip(name), held_back=False), None)
 
     def _on_hang(self, silence: float) -> None:
         message = f"no step for {silence:.0f} s"
@@ -67,3 +67,9 @@ class Vigil:
             lambda: self._response.write(Trip("hang", message), held_back=False, device=False, threads=thread_stacks()),
             None,
         )
+
+
+def _trip(name: str) -> Trip:
+    if name == "SIGUSR1":
+        return Trip("signal", name, facts={"goes_on": True})
+    return Trip("signal", name, facts={"goes_on": False, "interrupt_possible": interrupt_possible()})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
 import statistics
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,7 +21,10 @@ TIMES_A_STEP = 10.0
 AT_LEAST = 60.0
 BEFORE_THE_FIRST_STEPS = 1800.0
 FIRST_STEPS = 5
+# A busy machine wakes a thread later than asked by less than this, in seconds.
+OVERSLEPT = 1.0
 MAX_FRAMES = 60
+_PIPELINE = re.compile(r"[\\/]mindspore[\\/]dataset[\\/]")
 
 
 class Watchdog:
@@ -65,11 +69,12 @@ class Watchdog:
         self._last = time.monotonic()
         self._fired = False
 
-    def step(self, seconds: float) -> None:
-        """A step was done, and took so long."""
+    def step(self, seconds: float, now: float | None = None) -> None:
+        """A step was done now (by the monotonic clock), and took so long."""
         self._durations.append(seconds)
         self._steps += 1
-        self.alive()
+        self._last = time.monotonic() if now is None else now
+        self._fired = False
 
     def pause(self, paused: bool) -> None:
         """What happens between pause and resume (writing a bundle) is no hang."""
@@ -86,14 +91,23 @@ class Watchdog:
 
     def _run(self) -> None:
         owner = os.getpid()
-        while not self._stop.wait(min(5.0, self.limit() / 4)):
+        while True:
+            asked, since = min(5.0, self.limit() / 4), time.monotonic()
+            if self._stop.wait(asked):
+                return
             if os.getpid() != owner:
                 return  # a forked data worker: no thread of ours should be here
+            self._slept(asked, time.monotonic() - since)
             silence = time.monotonic() - self._last
             if silence > self.limit() and not self._fired and self._paused <= 0:
                 self._fired = True
                 self._fire(silence)
             self._arm_interpreter()
+
+    def _slept(self, asked: float, took: float) -> None:
+        """Time in which not even this thread ran is not counted: the process was stopped, suspended or frozen."""
+        if took - asked > max(asked, OVERSLEPT):
+            self._last = min(time.monotonic(), self._last + took - asked)
 
     def _arm_interpreter(self) -> None:
         """Native code that never gives the interpreter back stops this thread too; the C library's timer still runs."""
@@ -108,7 +122,10 @@ class Watchdog:
 
 
 def thread_stacks() -> list[dict[str, Any]]:
-    """Every thread's stack, innermost frame last: {name, frames: [{file, line, function, code, own}]}."""
+    """Every thread's stack, innermost frame last: {name, frames: [{file, line, function, code, own}]}.
+
+    The innermost frame of the user's own has its `context`: the lines around it as pairs of number and text.
+    """
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     stacks = []
     for identity, top in sys._current_frames().items():
@@ -127,5 +144,30 @@ def thread_stacks() -> list[dict[str, Any]]:
                 }
             )
             frame = frame.f_back
+        mine = next((item for item in frames if item["own"]), None)
+        if mine is not None:
+            mine["context"] = source_context(mine["file"], mine["line"])
         stacks.append({"name": names.get(identity, str(identity)), "frames": frames[::-1]})
     return stacks
+
+
+def standing(stacks: Sequence[dict[str, Any]], state: str) -> dict[str, Any] | None:
+    """Where the run stands in the user's own code: that frame and its `thread`; None where none is the user's.
+
+    In a run that waits for input this is the innermost own frame that the input pipeline has called (a generator, a
+    `__getitem__`), in whatever thread; else the innermost of the main thread.
+    """
+    for item in stacks if state == "waiting-for-input" else ():
+        at = _own(item["frames"])
+        if any(_PIPELINE.search(frame["file"]) for frame in item["frames"][: max(at, 0)]):
+            return {"thread": item["name"], **item["frames"][at]}
+    for item in stacks:
+        at = _own(item["frames"])
+        if at >= 0 and item["name"] == "MainThread":
+            return {"thread": item["name"], **item["frames"][at]}
+    return None
+
+
+def _own(frames: Sequence[dict[str, Any]]) -> int:
+    """Index of the user's own innermost frame, -1 without."""
+    return max((at for at, frame in enumerate(frames) if frame["own"]), default=-1)

@@ -96,6 +96,9 @@ def trainings(
     die_by: str = "",
     no_memory_for: str = "",
     no_memory_at: int = -1,
+    fails_in: str = "",
+    slow_disk: float = 0.0,
+    group: str = "",
     **options: Any,
 ) -> None:
     """A real training: says each step that is finished, and at the end what the weights are.
@@ -105,13 +108,17 @@ def trainings(
         dumps: steps at whose end a bundle is asked for.
         stop_at: step at whose end to wait to be told.
         spin_at: step after which nothing more happens.
-        die_at, die_by: step at whose end to die in native code ("segfault", "abort") or by os._exit ("exit").
+        die_at, die_by: step at whose end to die in native code ("segfault", "abort"), by os._exit ("exit"), by
+            taking memory without end ("swell"), or by asking for more than RLIMIT_AS allows ("refused").
         limit: bytes that a file may have (writes past it fail as on a full disk).
         sizes: say how large the file of each stage is.
         alone: train without a recorder.
         break_sidecar: have the write of the sidecar alone fail.
         no_memory_for: module and function of the recorder that finds no memory left.
         no_memory_at: number of the stage for whose file there is no memory left.
+        fails_in: module and function of the recorder that raises.
+        slow_disk: seconds that every sync and every write of a bundle takes.
+        group: folder of the control group to train in.
         **options: of the recorder.
     """
     import mindspore as ms
@@ -140,6 +147,13 @@ def trainings(
     if no_memory_for:
         module, function = no_memory_for.split(".")
         setattr(import_module(f"forensics.recorder.{module}"), function, _no_memory)
+    if fails_in:
+        module, function = fails_in.split(".")
+        setattr(import_module(f"forensics.recorder.{module}"), function, _fails)
+    if slow_disk:
+        _slow_down(slow_disk)
+    if group:
+        Path(group, "cgroup.procs").write_text(str(os.getpid()))
     if no_memory_at >= 0:
         _no_memory_at(no_memory_at)
     if limit is not None:
@@ -212,6 +226,14 @@ def _die(how: str) -> None:
         ctypes.string_at(0)
     elif how == "abort":
         os.abort()
+    elif how == "refused":
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        resource.setrlimit(resource.RLIMIT_AS, (2**36, hard))
+        bytearray(2**37)
+    elif how == "swell":
+        held = []
+        while True:
+            held.append(b"x" * 2**24)
     os._exit(3)
 
 
@@ -253,6 +275,23 @@ def _allow_no_sidecar() -> None:
 
 def _no_memory(*_: Any, **__: Any) -> NoReturn:
     raise MemoryError
+
+
+def _fails(*_: Any, **__: Any) -> NoReturn:
+    raise LookupError("planted in the recorder")
+
+
+def _slow_down(seconds: float) -> None:
+    from forensics.bundle import writer
+
+    whole = writer._write_file
+
+    def slow(path: Path, image: Any) -> Any:
+        time.sleep(seconds)
+        say("slow write")
+        return whole(path, image)
+
+    writer._write_file = slow
 
 
 def _no_memory_at(stage: int) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,17 +16,26 @@ from typing import Any
 
 import pytest
 
-from forensics import open_bundle
+from forensics import analyze, open_bundle
 from forensics.bundle.ringfile import read_ring
+from tests.builders import check_json
 
 pytestmark = pytest.mark.mindspore
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @contextmanager
-def _victim(how: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+def _victim(how: str, folder: Path, terminal: int | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A victim; with a terminal, whose keyboard can interrupt it."""
+
+    def take_the_terminal() -> None:
+        if terminal is not None:
+            os.setsid()
+            fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.crash.victims", how, str(folder / "run")],
+        preexec_fn=take_the_terminal,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,
@@ -66,7 +78,9 @@ def test_sigterm_writes_and_passes_on(tmp_path: Path) -> None:
         victim.send_signal(signal.SIGTERM)
         assert victim.wait(120) == -signal.SIGTERM
     (path,) = _bundles(tmp_path)
-    assert (_trigger(path)["kind"], _trigger(path)["message"]) == ("signal", "SIGTERM")
+    trigger = _trigger(path)
+    assert (trigger["kind"], trigger["message"]) == ("signal", "SIGTERM")
+    assert (trigger["goes_on"], trigger["interrupt_possible"]) == (False, False)
     with open_bundle(path) as bundle:
         assert bundle.complete, bundle.missing
         assert bundle.table("scalars")["step"].tolist() == [1, 2, 3, 4]
@@ -88,7 +102,8 @@ def test_sigusr1_writes_and_goes_on(tmp_path: Path) -> None:
         output, errors = victim.communicate("go on\n", timeout=120)
         assert victim.returncode == 0, errors[-2000:]
     assert output.split() == ["bundles", "1"]
-    assert _trigger(_bundles(tmp_path)[0])["message"] == "SIGUSR1"
+    trigger = _trigger(_bundles(tmp_path)[0])
+    assert (trigger["message"], trigger["goes_on"]) == ("SIGUSR1", True)
 
 
 def test_ctrl_c(tmp_path: Path) -> None:
@@ -99,6 +114,52 @@ def test_ctrl_c(tmp_path: Path) -> None:
         assert victim.wait(120) == -signal.SIGTERM
     (path,) = _bundles(tmp_path)
     assert (_trigger(path)["kind"], _trigger(path)["message"]) == ("signal", "SIGTERM")
+
+
+def test_ctrl_c_twice(tmp_path: Path) -> None:
+    # The second one comes while the first one's bundle may still be being written.
+    with _victim("interrupt", tmp_path) as victim:
+        _until_ready(victim)
+        victim.send_signal(signal.SIGINT)
+        victim.send_signal(signal.SIGINT)
+        assert victim.wait(120) in (-signal.SIGTERM, -signal.SIGINT, 1)
+    assert _ring(tmp_path).columns["step"].tolist() == [1, 2, 3, 4]
+    for path in _bundles(tmp_path):
+        with open_bundle(path) as bundle:
+            assert not [problem for _, problem in bundle.damaged_datasets() if problem]
+            assert bundle.table("scalars")["step"].tolist() == [1, 2, 3, 4]
+    parsed = check_json(analyze(tmp_path / "run"))
+    assert parsed["verdict"]["cause"] in ("interrupted", "terminated", "killed")
+    assert parsed["verdict"]["step"] in (4, 5)
+
+
+def test_a_data_worker_that_dies(tmp_path: Path) -> None:
+    # MindSpore ends the process whose worker has died by SIGTERM.
+    with _victim("worker", tmp_path) as victim:
+        assert victim.stdout is not None
+        assert victim.stdout.readline().split()[0] == "workers"
+        assert victim.wait(120) == -signal.SIGTERM
+    bundles = _bundles(tmp_path)
+    assert [_trigger(path)["kind"] for path in bundles] == ["signal"], "a worker writes no bundle of its own"
+    (ring,) = (tmp_path / "run").rglob("*.ring")
+    assert read_ring(ring).columns["step"].tolist() == [1, 2, 3, 4]
+    parsed = check_json(analyze(tmp_path / "run"))
+    assert parsed["verdict"]["cause"] in ("worker-process-died", "terminated")
+
+
+def test_ctrl_c_at_a_terminal(tmp_path: Path) -> None:
+    keyboard, terminal = pty.openpty()
+    try:
+        with _victim("interrupt", tmp_path, terminal) as victim:
+            _until_ready(victim)
+            os.write(keyboard, b"\x03")
+            assert victim.wait(120) == -signal.SIGTERM
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+    (path,) = _bundles(tmp_path)
+    trigger = _trigger(path)
+    assert (trigger["message"], trigger["interrupt_possible"]) == ("SIGTERM", True)
 
 
 @pytest.mark.parametrize(("how", "number"), [("segfault", signal.SIGSEGV), ("abort", signal.SIGABRT)])
@@ -137,6 +198,27 @@ def test_a_hang_says_where(tmp_path: Path) -> None:
         assert "_ready_and_wait" in [frame["function"] for frame in threads["MainThread"]]
         assert "may be what hangs" in bundle.missing["weights"]
         assert bundle.table("scalars")["step"].tolist() == [1, 2, 3, 4]
+        stands = bundle.facts("exception")["stands"]
+        assert (stands["thread"], stands["function"]) == ("MainThread", "_ready_and_wait")
+        assert [stands["line"], f"        {stands['code']}"] in stands["context"]
+
+
+def test_a_hang_in_the_input_names_the_line_that_reads_it(tmp_path: Path) -> None:
+    with _victim("hang-input", tmp_path) as victim:
+        _until_ready(victim)
+        assert victim.stderr is not None
+        for line in victim.stderr:
+            if "the flight recorder wrote" in line:
+                break
+    (path,) = _bundles(tmp_path)
+    with open_bundle(path) as bundle:
+        assert bundle.facts("trigger")["state"] == "waiting-for-input"
+        exception = bundle.facts("exception")
+        # Not the main thread, which only waits for it.
+        assert exception["stands"]["thread"] != "MainThread"
+        (frames,) = [item["frames"] for item in exception["threads"] if item["name"] == exception["stands"]["thread"]]
+        assert "__getitem__" in [frame["function"] for frame in frames if frame["own"]]
+        assert exception["stands"]["file"].endswith("victims.py")
 
 
 def test_an_exception_before_training(tmp_path: Path) -> None:

@@ -61,13 +61,16 @@ def _same_bits(left: dict[str, Any], right: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "jit"])
 def test_a_trip_holds_back_and_names_the_batch(mode: str, scratch: Path, compiled: bool) -> None:
-    with pytest.raises(TrainingTripped, match="step 6 "), FlightRecorder(scratch / "run") as recorder:
+    with pytest.raises(TrainingTripped, match="at step 6; the update"), FlightRecorder(scratch / "run") as recorder:
         _loop(recorder, (6,), compiled)
     (path,) = recorder.bundles
     with open_bundle(path) as bundle:
         assert bundle.complete, (bundle.missing, bundle.facts("recorder")["failures"])
         assert bundle.facts("batch")["bad_samples"] == {"column 0": [3]}
         assert bundle.table("scalars")["step"].tolist() == [1, 2, 3, 4, 5, 6]
+        # Nobody told of an epoch.
+        assert np.isnan(bundle.table("scalars")["epoch"]).all()
+        assert bundle.facts("trigger")["epoch"] is None
         np.testing.assert_allclose(
             bundle.table("scalars")["twice"].astype(float)[:5],
             bundle.table("scalars")["loss"].astype(float)[:5] * 2,

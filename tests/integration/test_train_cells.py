@@ -13,6 +13,7 @@ from mindspore.amp import DynamicLossScaler, all_finite
 from mindspore.train import Model
 
 from forensics import FlightRecorder, TrainingTripped, open_bundle
+from forensics.recorder.operators import AVAILABLE
 from tests import training
 
 pytestmark = pytest.mark.mindspore
@@ -125,9 +126,28 @@ def test_a_loss_scale_that_collapses_trips_once(mode: str, scratch: Path, on_tri
         assert bundle.facts("trigger")["kind"] == "loss-scale-collapse"
         assert bundle.table("scalars")["loss_scale"].tolist() == [32.0, 16.0, 8.0, 4.0, 2.0, 1.0]
         assert set(bundle.table("scalars")["overflow"]) == {1.0}
-        origin = bundle.facts("autopsy")["origin"]
-        assert (origin["phase"], origin["op"]) == ("backward", "Sqrt")
-        assert origin["source"]["code"] == "loss = loss + ops.sqrt((logits * 0.0).sum())"
+        facts = bundle.facts("autopsy")
+        assert facts["reproduced"] is True
+        # The layers that overflowed, although the cell called no optimizer that the tap could have stood before.
+        rerun = bundle.table("autopsy", "gradients")
+        assert np.any([rerun[name] != 0 for name in ("nan", "pos_inf", "neg_inf")], axis=0).all()
+        assert "only at steps that do not overflow" in bundle.missing["gradients"]
+        if AVAILABLE:
+            origin = facts["origin"]
+            assert (origin["phase"], origin["op"]) == ("backward", "Sqrt")
+            assert origin["source"]["code"] == "loss = loss + ops.sqrt((logits * 0.0).sum())"
+
+
+@pytest.mark.parametrize("on_trip", ["raise", "record"])
+def test_overflows_that_never_come_to_the_tap_are_counted(mode: str, scratch: Path, on_trip: str) -> None:
+    network = _network()
+    recorder = FlightRecorder(scratch / "run", on_trip=on_trip)
+    _run(Scaled(network, _optimizer(network), 2.0**10), recorder, bad=(3, 7), batches=8)
+    with open_bundle(recorder.dump() or "") as bundle:
+        assert bundle.table("scalars")["overflow"].tolist() == [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+        assert bundle.facts("gradients")["unseen_overflows"] == 2
+        assert bundle.table("gradients")["step"].tolist() == [1, 2, 4, 5, 6, 8]
+        assert bundle.table("events")["kind"].tolist().count("overflow") == 2
 
 
 def test_a_fixed_loss_scale(mode: str, scratch: Path) -> None:
@@ -144,11 +164,13 @@ def test_a_fixed_loss_scale(mode: str, scratch: Path) -> None:
         assert bundle.facts("autopsy")["reproduced"] is True
 
 
-@pytest.mark.parametrize("level", ["O0", "O1", "O3", "auto"])
+@pytest.mark.parametrize("level", ["O0", "O1", "O2", "O3", "auto"])
 def test_mixed_precision(mode: str, scratch: Path, level: str) -> None:
     ms.set_seed(1)
     network = training.Perceptron()
-    trained = Model(network, nn.CrossEntropyLoss(), _optimizer(network), amp_level=level)
+    # The manager that O2 brings along needs a device.
+    options = {"loss_scale_manager": None} if level == "O2" else {}
+    trained = Model(network, nn.CrossEntropyLoss(), _optimizer(network), amp_level=level, **options)
     recorder = FlightRecorder(scratch / "run")
     with pytest.raises(TrainingTripped, match="step 4 "):
         trained.train(1, training.dataset(6, (4,)), callbacks=[recorder], dataset_sink_mode=False)

@@ -112,6 +112,8 @@ def test_a_model_in_training() -> None:
         "batches_per_epoch": 8,
         "columns": ["data", "label"],
         "repeat": 2,
+        "shuffled": False,
+        "sampler": "SequentialSampler",
         "workers": begin.dataset.get("workers"),
         "sink_mode": False,
         "epochs": 2,

@@ -9,6 +9,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -137,8 +138,8 @@ def test_deep_recursion_keeps_both_ends() -> None:
 
     (facts,) = facts_of(lambda: recurse(400))
     assert len(facts["frames"]) == exceptions.MAX_FRAMES_FIRST + exceptions.MAX_FRAMES_LAST
-    assert facts["frames_left_out"] == 403 - len(facts["frames"])
-    assert facts["frames"][0]["function"] == "caught"
+    assert facts["frames_left_out"] == exceptions.MAX_CALLERS + 403 - len(facts["frames"])
+    assert facts["frames"][exceptions.MAX_CALLERS]["function"] == "caught"
     assert facts["frames"][-1]["code"] == 'raise ValueError("at the bottom")'
     assert sum("locals" in frame for frame in facts["frames"]) == exceptions.MAX_OWN_IN_FULL
 
@@ -336,7 +337,14 @@ def test_a_traceback_inside_a_message() -> None:
         )
 
     (facts,) = facts_of(worker_died)
-    assert facts["inner"] == {"file": "~/data.py", "line": 11, "function": "__getitem__"}
+    # The file is not there to be quoted.
+    assert facts["inner"] == {
+        "file": "~/data.py",
+        "line": 11,
+        "function": "__getitem__",
+        "code": "",
+        "context": [],
+    }
     (facts,) = facts_of(fails)
     assert "inner" not in facts
 
@@ -381,3 +389,34 @@ def test_locals_that_are_tensors() -> None:
 
     (facts,) = facts_of(with_tensors)
     assert facts["frames"][-1]["locals"] == {"x": "Tensor float32 [32, 10]", "weight": "Parameter bfloat16 [3]"}
+
+
+class Exit:
+    """A context manager that describes what passes it, as a callback of the framework is asked to."""
+
+    facts: dict[str, Any]
+
+    def __enter__(self) -> Exit:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        assert error is not None
+        self.facts = exceptions.describe(error, Redactor())["chain"][0]
+
+
+def train(manager: Exit) -> None:
+    with manager:
+        raise ValueError("inside")
+
+
+def test_the_calls_around_what_an_exception_has_passed_so_far() -> None:
+    manager = Exit()
+    with suppress(ValueError):
+        train(manager)
+    *_, called, raised = manager.facts["frames"]
+    assert (called["function"], raised["function"]) == (
+        "test_the_calls_around_what_an_exception_has_passed_so_far",
+        "train",
+    )
+    assert called["code"] == "train(manager)"
+    assert called["own"]

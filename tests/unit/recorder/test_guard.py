@@ -26,6 +26,20 @@ def test_a_failure_is_noted_and_logged_once(caplog: pytest.LogCaptureFixture) ->
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
+def test_the_first_failure_of_each_kind_is_told() -> None:
+    told: list[tuple[str, str]] = []
+    guard = Guard(lambda where, error: told.append((where, error)))
+    for where in ("ring", "ring", "dump"):
+        guard.run(where, lambda: _raise(OSError("gone")), None)
+    assert told == [("ring", "OSError: gone"), ("dump", "OSError: gone")]
+
+
+def test_a_listener_that_fails_harms_nobody() -> None:
+    guard = Guard(lambda where, error: _raise(ValueError("no ear")))
+    assert guard.run("ring", lambda: _raise(OSError("gone")), 7) == 7
+    assert guard.failures["ring"].error == "OSError: gone"
+
+
 def test_it_gives_up_on_what_keeps_failing() -> None:
     guard = Guard()
     calls: list[int] = []

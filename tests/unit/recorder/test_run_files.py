@@ -20,6 +20,7 @@ from forensics.recorder import host, run_files
 from forensics.recorder.guard import Guard
 from forensics.recorder.ring import Ring
 from forensics.recorder.run_files import RunFiles
+from tests.remains import dead
 
 RECORD = tuple(float(number) for number, _ in enumerate(schema.SCALARS))
 
@@ -51,6 +52,18 @@ def test_ring_sidecar_and_lock_lie_together(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "rank_0" / "job-1.json").read_text())["model"] == {"class": "Net"}
     assert ring.is_at(made.files.ring_path)
     assert made.events == []
+
+
+def test_what_dead_writers_left_half_written_goes_where_the_folder_is_ours(tmp_path: Path) -> None:
+    first = Noted(tmp_path)
+    first.open()
+    half = tmp_path / f".step-00000003-nan-loss.h5.{dead()}.0.part"
+    half.write_bytes(b"half a bundle")
+    Noted(tmp_path, "job-2").open()
+    assert half.exists(), "the folder is another recorder's"
+    first.files.close()
+    Noted(tmp_path, "job-3").open()
+    assert not half.exists()
 
 
 def test_a_lock_that_is_somebody_elses_costs_no_ring(tmp_path: Path) -> None:

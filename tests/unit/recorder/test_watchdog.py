@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from forensics.recorder.watchdog import AT_LEAST, BEFORE_THE_FIRST_STEPS, Watchdog, thread_stacks
+from forensics.recorder.watchdog import AT_LEAST, BEFORE_THE_FIRST_STEPS, Watchdog, standing, thread_stacks
 
 
 def test_the_limit_goes_by_the_runs_own_steps() -> None:
@@ -40,6 +41,18 @@ def test_it_fires_once_and_again_after_a_sign_of_life(tmp_path: Path) -> None:
     assert all(silence > 0.05 for silence in told)
     # The interpreter was not stuck, so its traces are an empty file, which goes.
     assert not (tmp_path / "stacks.txt").exists()
+
+
+def test_a_process_that_was_stopped_and_goes_on_did_not_hang() -> None:
+    dog = Watchdog(60.0, print)
+    asleep = time.monotonic() - 100.0
+    dog._last = asleep
+    dog._slept(5.0, 5.9)  # a busy machine
+    assert dog._last == asleep
+    dog._slept(5.0, 95.0)
+    assert dog._last == asleep + 90.0
+    dog._slept(5.0, 300.0)  # the run went on before this thread did
+    assert asleep + 90.0 < dog._last <= time.monotonic()
 
 
 def test_a_pause_is_no_hang() -> None:
@@ -79,4 +92,40 @@ def test_every_thread_has_a_stack(name: str) -> None:
         thread.join()
     functions = [frame["function"] for frame in stacks[name]]
     assert "test_every_thread_has_a_stack" in functions or "helper" in functions
-    assert all(set(frame) == {"file", "line", "function", "code", "own"} for frame in stacks[name])
+    assert all(set(frame) - {"context"} == {"file", "line", "function", "code", "own"} for frame in stacks[name])
+    (around,) = [frame for frame in stacks[name] if "context" in frame]
+    assert around is [frame for frame in stacks[name] if frame["own"]][-1]
+    assert dict(around["context"])[around["line"]].strip() == around["code"]
+
+
+def _frame(function: str, file: str = "/home/me/train.py", own: bool = True) -> dict[str, object]:
+    return {"file": file, "line": 7, "function": function, "code": "x", "own": own}
+
+
+def _pipeline_frame(function: str) -> dict[str, object]:
+    return _frame(function, "/env/site-packages/mindspore/dataset/engine/datasets_user_defined.py", False)
+
+
+STACKS = [
+    {"name": "MainThread", "frames": [_frame("main"), _pipeline_frame("_get_next")]},
+    {"name": "prefetch", "frames": [_frame("work"), _frame("read", "/env/lib/socket.py", False)]},
+    {
+        "name": "Dummy-3",
+        "frames": [_pipeline_frame("_fetch"), _frame("__getitem__"), _frame("recv", "/l/ssl.py", False)],
+    },
+]
+
+
+def test_where_a_run_stands_that_waits_for_input() -> None:
+    stands = standing(STACKS, "waiting-for-input")
+    assert stands is not None
+    assert (stands["thread"], stands["function"]) == ("Dummy-3", "__getitem__")
+
+
+def test_where_a_run_stands_otherwise() -> None:
+    stands = standing(STACKS, "computing")
+    assert stands is not None
+    assert (stands["thread"], stands["function"]) == ("MainThread", "main")
+    assert standing(STACKS[:2], "waiting-for-input") == {"thread": "MainThread", **STACKS[0]["frames"][0]}  # type: ignore[dict-item]
+    assert standing([{"name": "MainThread", "frames": [_pipeline_frame("_get_next")]}], "computing") is None
+    assert standing([], "waiting-for-input") is None
