@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in $$(type -aP python3.11 python3.12 python3.10 python3 
 	$$p -c 'import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 PIP_FLAGS := --quiet --disable-pip-version-check
 
-.PHONY: help venv demo test lint types contracts docs docs-check messages wheel test-2.7 bench clean ci
+.PHONY: help venv demo test lint types contracts docs docs-check messages wheel test-2.7 bench fuzz quality clean ci
 
 help: ## what each target does
 	@grep -E '^[a-zA-Z0-9_.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -63,7 +63,13 @@ test-2.7: .venv-2.7/.installed ## the recorder's tests on MindSpore 2.7.0
 bench: venv ## what the recorder costs, measured into docs/overhead.md
 	@$(BIN)/python -m benchmarks.overhead --write
 
-clean: ## remove what the other targets made
-	rm -rf .venv .venv-2.7 build dist *.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+quality: venv ## train the labelled cases, and measure how often the diagnosis is right, into docs/quality.md
+	@$(BIN)/python -m benchmarks.quality --write
 
-ci: lint types contracts docs-check test wheel demo ## what .ci/run runs
+fuzz: venv ## a minute of damaged, forged and hostile files; the whole run is python -m benchmarks.fuzz --write
+	@$(BIN)/python -m benchmarks.fuzz --seconds 60 --seed $(or $(SEED),1)
+
+clean: ## remove what the other targets made
+	rm -rf .venv .venv-2.7 build dist *.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .quality
+
+ci: lint types contracts docs-check test fuzz wheel demo ## what .ci/run runs
