@@ -1,6 +1,6 @@
 """SIGKILL at random moments, many times: what is left, and whether anything is lost.
 
-    python -m benchmarks.kills [--kills 200] [--trainings 20] [--dumps 40] [--seed 1]
+    python -m benchmarks.kills [--kills 200] [--trainings 20] [--dumps 40] [--seed 1] [--write]
 
 Victims are those of tests/crash/nursery.py. Each is killed while it runs on, a random number of steps after it began,
 or at a random call inside of the writing of a bundle; then `recover` has to find every finished step, and every
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import random
 import statistics
 import sys
@@ -21,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from benchmarks.pages import write_into
 from forensics import analyze, open_bundle
 from forensics.analysis.recovery import recover
 from forensics.errors import ForensicsError, NothingToRecover
@@ -139,6 +142,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for name, default in (("kills", 200), ("trainings", 20), ("dumps", 40), ("seed", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/reliability.md")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as home, nursery(Path(home), mindspore=True) as made:
         counted = made.start("dumps", Path(home) / "counted")
@@ -150,15 +154,21 @@ def main() -> int:
             ("MindSpore trains (PyNative)", in_training, asked.trainings),
             ("a bundle is written", in_a_dump(calls), asked.dumps),
         ]
-        print(
-            "| killed while | kills | steps finished | kills that lost something | recovery, median ms | longest ms |"
-        )
-        print("| --- | --- | --- | --- | --- | --- |")
-        lost = 0
+        lines = [
+            "| killed while | kills | steps finished | kills that lost something | recovery, median ms | longest ms |",
+            "| --- | --- | --- | --- | --- | --- |",
+        ]
+        print("\n".join(lines))
+        lost, begun = 0, time.monotonic()
         for what, check, times in rows:
             tally = repeat(check, made, times, asked.seed)
             lost += tally.lost
-            print(tally.row(what), flush=True)
+            lines.append(tally.row(what))
+            print(lines[-1], flush=True)
+    if asked.write:
+        minutes = (time.monotonic() - begun) / 60
+        lines += ["", f"Python {platform.python_version()}, {os.cpu_count()} processors; {minutes:.0f} minutes."]
+        write_into("kills", "\n".join(lines))
     return 1 if lost else 0
 
 

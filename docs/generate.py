@@ -131,6 +131,9 @@ def rules_page() -> str:
         "skipped because something that it needs was not recorded, or it fails and the report goes on without it. The "
         "score goes from 0 to 100; it is 25 at the note limit and 75 at the warning limit. `msforensics rules ID` "
         "shows one of these pages.",
+        "Every limit can be set: `msforensics analyze --limit RULE.LIMIT=VALUE` gives another warning limit, and the "
+        "note limit moves along in proportion; `--limits FILE.toml` reads them from a file with a table for each rule "
+        "(`[loss-spike]`, then `deviations = 20`). The report says which limits were changed.",
         table(
             ("rule", "what it finds"),
             [(f"[{item.id}](#{item.id})", page(item)[""]) for item in all_rules()],

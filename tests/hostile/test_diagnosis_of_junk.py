@@ -69,7 +69,7 @@ CHAIN = st.lists(
 def tables(draw: st.DrawFn, section: schema.Section) -> dict[str, Any]:
     """Tables as a reader lets them through: columns of the right kind and of one length, some of them missing."""
     found: dict[str, Any] = {}
-    sizes = {letter: draw(st.integers(0, 5)) for letter in "NSP"}
+    sizes = {letter: draw(st.integers(0, 5)) for letter in "NSPF"}
     for below, columns in section.tables:
         if not draw(st.booleans()):
             continue
