@@ -118,11 +118,13 @@ class _Child:
                         if self._outgrown:
                             os.kill(self._pid, signal.SIGKILL)
         finally:
-            os.close(self._pipe)
             if not ended:
                 os.kill(self._pid, signal.SIGKILL)
             _, status = os.waitpid(self._pid, 0)
             self._status = os.waitstatus_to_exitcode(status)
+            while piece := os.read(self._pipe, 65536):  # what it had said and nobody had heard yet
+                self._hear(piece)
+            os.close(self._pipe)
             for path in self._making:
                 with suppress(OSError):
                     os.unlink(path)

@@ -1,4 +1,4 @@
-"""The kernel kills a training for want of memory, in a control group of its own; and a kill by hand in the same group."""
+"""The kernel kills a training for want of memory, in a control group of its own; and a kill by hand in the same."""
 
 from __future__ import annotations
 
