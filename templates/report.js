@@ -22,12 +22,13 @@
   const element = (name, properties) => Object.assign(document.createElement(name), properties);
 
   for (const box of document.querySelectorAll(".sorts")) {
-    const main = box.querySelector("tbody");
+    const main = box.querySelector(":scope > .scroll tbody");
+    const earlier = box.classList.contains("earlier");
     const details = box.querySelector("details.rest");
     const rest = details && details.querySelector("tbody");
     const first = [...main.rows];
     const folded = rest ? [...rest.rows] : [];
-    const all = [...first, ...folded];
+    const all = earlier ? [...folded, ...first] : [...first, ...folded];
     const summary = details && details.querySelector("summary");
     const says = summary && summary.textContent;
     let column = -1, down = false, wanted = "";
@@ -43,12 +44,14 @@
         });
       }
       const limit = !rest ? rows.length : wanted ? AT_ONCE : first.length;
-      main.replaceChildren(...rows.slice(0, limit));
+      // In order of execution it is the last rows that are shown, and those before them that are folded.
+      const tail = earlier && column < 0 ? Math.max(rows.length - limit, 0) : 0;
+      main.replaceChildren(...rows.slice(tail, tail + limit));
       state.textContent = wanted ? `${rows.length} / ${all.length}` : "";
       if (!rest) return;
-      rest.replaceChildren(...rows.slice(limit));
+      rest.replaceChildren(...rows.slice(0, tail), ...rows.slice(tail + limit));
       details.hidden = rows.length <= limit;
-      summary.textContent = wanted ? words.more.replace("{count}", rows.length - limit) : says;
+      summary.textContent = wanted || (earlier && column >= 0) ? words.more.replace("{count}", rows.length - limit) : says;
     };
 
     const state = element("output", {});
@@ -60,7 +63,7 @@
         draw();
       });
       label.append(field, state);
-      box.querySelector(".scroll").before(label);
+      box.querySelector(":scope > .caption").after(label);
     }
     const heads = [...main.closest("table").tHead.rows[0].cells];
     heads.forEach((head, at) => {

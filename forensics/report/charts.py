@@ -127,11 +127,16 @@ def headroom(data: Headroom, t: Speech, prefix: str, *, wide: bool) -> str:
         for chosen, role in ((~low & ~data.broken, "bar"), (low, "bad")):
             bars = [(at - 0.36, max(float(bits[at]), 0.25), at + 0.36, 0.0) for at in np.flatnonzero(chosen).tolist()]
             axes.boxes(bars, role)
+        over = np.flatnonzero(np.nan_to_num(data.bits, nan=0.0) > HEADROOM_SHOWN)
+        axes.marks(over, np.full(len(over), HEADROOM_SHOWN), "up", "bar", 5)
         broken = np.flatnonzero(data.broken)
         axes.marks(broken, np.full(len(broken), 1.6), "x", "bad")
         axes.level(2, "bad", dash=DASHED)
         sheet.text(0, 14, t("Headroom in bits"), bold=True)
         note = t("dashed: 2 bits, four times as much overflows") if wide else t("dashed: 2 bits")
+        if len(over):
+            beyond = t("▲ beyond {bits}", bits=int(HEADROOM_SHOWN))
+            note = f"{beyond} · {note}"
         sheet.text(max(left + span, min(500, width - 14)), 14, note, "muted", size=FONT - 1, align="end")
         marked = int(broken[0]) if len(broken) else int(np.argmin(bits))
         place = float(axes.across(marked))

@@ -1,9 +1,8 @@
-"""Findings, the chain that leads through them, and every rule's answer."""
+"""Findings, and the chain that leads through them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from forensics.analysis.causes import CAUSES
 from forensics.analysis.finding import Diagnosis, Evidence, Finding, LeadTime
@@ -11,14 +10,12 @@ from forensics.analysis.message import counted
 from forensics.analysis.message import t as message
 from forensics.report import contents as places
 from forensics.report import rule_pages, source, units
-from forensics.report.model import Cell, Column, Contents, FindingView, Link, RulesView, Table, Tone
+from forensics.report.model import Cell, Column, Contents, FindingView, Link, Table
 from forensics.report.speech import Speech, listed, more, visible
-from forensics.report.words import ASKED_BY_SIGNAL, INPUT, PHASE, ROLE, SEVERITY, STATUS, TRIGGER, certainty, word
+from forensics.report.words import ASKED_BY_SIGNAL, PHASE, ROLE, SEVERITY, STATUS, TONES, TRIGGER, certainty, word
 
 EVIDENCE_SHOWN = 20
 FINDINGS_SHOWN = 30
-RULES_SHOWN = 200
-_TONES: dict[str, Tone] = {"critical": "bad", "warning": "warn", "info": "quiet"}
 
 
 def when(step: int | None, phase: str | None, t: Speech) -> str:
@@ -95,17 +92,16 @@ def _finding(
         severity_word=t(word(SEVERITY, finding.severity)),
         role_word=t(word(ROLE, finding.role)),
         certainty=sure,
-        score=units.number(round(finding.score)),
         when=when(finding.step, finding.phase, t),
         decides=decides,
         summary=t(finding.summary),
         explanation=t(finding.explanation),
         remedy=tuple(t(line) for line in finding.remedy),
         evidence=_evidence(finding.evidence, contents, t),
-        tone=_TONES.get(finding.severity, ""),
+        tone=TONES.get(finding.severity, ""),
         where=_where(finding),
         anchor=anchor,
-        page=_page(finding.rule, pages),
+        page=rule_pages.link(finding.rule, pages),
     )
 
 
@@ -113,10 +109,6 @@ def _where(finding: Finding) -> str:
     """The line of the user's source that a finding names; nothing where it names none."""
     found = finding.origin.source if finding.origin else None
     return source.place(found.file, found.line) if found and found.file else ""
-
-
-def _page(rule: str, pages: frozenset[str]) -> str:
-    return rule_pages.anchor(rule) if rule_pages.anchor(rule) in pages else ""
 
 
 def _evidence(evidence: tuple[Evidence, ...], contents: Contents, t: Speech) -> Table | None:
@@ -157,103 +149,6 @@ def lead(warning: LeadTime | None, t: Speech) -> str:
     if not str(warning.setting):
         return said_when
     return t("{when} To watch for: {setting}.", when=said_when, setting=t(warning.setting))
-
-
-def rules(diagnosis: Diagnosis, t: Speech, pages: frozenset[str] = frozenset()) -> RulesView:
-    """Which rules fired, which stayed quiet and by what margin, which could not look, which broke down."""
-    answers = (_fired(diagnosis, t), _quiet(diagnosis, t), _skipped(diagnosis, t), _failed(diagnosis, t))
-    tables = (*(_linked(table, pages) for table in answers), _changed(diagnosis, t))
-    summary = t(
-        "{fired} fired, {quiet} stayed quiet, {skipped} could not look, {failed} broke down.",
-        fired=len(diagnosis.findings),
-        quiet=len(diagnosis.quiet),
-        skipped=len(diagnosis.skipped),
-        failed=len(diagnosis.failed),
-    )
-    changed = ", ".join(
-        f"{visible(item.name)} {units.number(item.value)} ({units.number(item.usual)})"
-        for item in diagnosis.limits[:RULES_SHOWN]
-    )
-    said = t("Limits of the user's own, with the rules' in brackets: {limits}.", limits=changed) if changed else ""
-    return RulesView(summary, tuple(table for table in tables if table.rows), said)
-
-
-def _linked(table: Table, pages: frozenset[str]) -> Table:
-    """Each row's rule leads to its explanation."""
-    rows = tuple((replace(row[0], link=_page(row[0].text, pages)), *row[1:]) for row in table.rows)
-    return replace(table, rows=rows)
-
-
-def _fired(diagnosis: Diagnosis, t: Speech) -> Table:
-    columns = (
-        Column(t("Rule"), "name"),
-        Column(t("Cause"), "name"),
-        Column(t("Severity")),
-        Column(t("Score"), "number"),
-        Column(t("Confidence"), "number"),
-        Column(t("Role")),
-    )
-    rows = tuple(
-        (
-            Cell(visible(item.rule)),
-            Cell(visible(item.cause)),
-            Cell(t(word(SEVERITY, item.severity)), _TONES.get(item.severity, "")),
-            Cell(units.number(round(item.score))),
-            Cell(units.percent(item.confidence)),
-            Cell(t(word(ROLE, item.role))),
-        )
-        for item in diagnosis.findings[:RULES_SHOWN]
-    )
-    return Table(t("Fired"), columns, rows, more(len(diagnosis.findings) - RULES_SHOWN, t), sorts=True)
-
-
-def _quiet(diagnosis: Diagnosis, t: Speech) -> Table:
-    columns = (
-        Column(t("Rule"), "name"),
-        Column(t("Measured"), "number"),
-        Column(t("Limit"), "number"),
-        Column(t("Note")),
-    )
-    rows = tuple(
-        (
-            Cell(visible(item.rule)),
-            Cell(units.number(item.value)),
-            Cell(units.number(item.threshold)),
-            Cell(visible(t(item.note))),
-        )
-        for item in diagnosis.quiet[:RULES_SHOWN]
-    )
-    return Table(t("Stayed quiet"), columns, rows, more(len(diagnosis.quiet) - RULES_SHOWN, t), sorts=True)
-
-
-def _skipped(diagnosis: Diagnosis, t: Speech) -> Table:
-    rows = tuple(
-        (Cell(visible(item.rule)), Cell(listed([t(word(INPUT, name)) for name in item.missing[:20]], t)))
-        for item in diagnosis.skipped[:RULES_SHOWN]
-    )
-    columns = (Column(t("Rule"), "name"), Column(t("What was missing")))
-    return Table(t("Could not look"), columns, rows, more(len(diagnosis.skipped) - RULES_SHOWN, t), sorts=True)
-
-
-def _failed(diagnosis: Diagnosis, t: Speech) -> Table:
-    rows = tuple((Cell(visible(item.rule)), Cell(visible(item.error))) for item in diagnosis.failed[:RULES_SHOWN])
-    columns = (Column(t("Rule"), "name"), Column(t("Error")))
-    return Table(t("Broke down"), columns, rows, more(len(diagnosis.failed) - RULES_SHOWN, t), sorts=True)
-
-
-def _changed(diagnosis: Diagnosis, t: Speech) -> Table:
-    rows = tuple(
-        (Cell(visible(item.name)), Cell(units.number(item.value)), Cell(units.number(item.usual)), Cell(item.unit))
-        for item in diagnosis.limits[:RULES_SHOWN]
-    )
-    columns = (
-        Column(t("Limit"), "name"),
-        Column(t("Used"), "number"),
-        Column(t("The rule's own"), "number"),
-        Column(t("Unit")),
-    )
-    title = t("Judged by limits of the user's own")
-    return Table(title, columns, rows, more(len(diagnosis.limits) - RULES_SHOWN, t), sorts=True)
 
 
 def trigger(facts: Mapping[str, object], t: Speech) -> str:

@@ -9,15 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from forensics.analysis.evidence import Case, Series, number_column, text_column
+from forensics.report.parameters import FIRST_MOMENTS, MOMENTA, SECOND_MOMENTS, network_table
 
 # Bin k of a stored histogram begins at 2^(k − 64); see the schema.
 FIRST_BIN = -64
 BINS = 128
 UPDATES_SHOWN = 20
-# What the root of an Adam-like optimizer's second moment is called, by optimizer.
-_SECOND = ("moment2.", "adam_v.", "exp_avg_sq.", "v.")
-_FIRST = ("moment1.", "adam_m.", "exp_avg.", "m.")
-_MOMENTUM = ("moments.", "accum.")
 EPSILON = 1e-8
 
 
@@ -51,10 +48,10 @@ class Updates:
 def magnitudes(case: Case) -> tuple[Magnitudes, ...]:
     """Histograms of gradients, weights and activations, as far as they are there."""
     bundle = case.bundle
-    before = _halved(_pooled(bundle.table("histograms", "optimizer_state"), _SECOND))
+    before = _halved(_pooled(bundle.table("histograms", "optimizer_state"), SECOND_MOMENTS))
     found = (
         _of("gradients", bundle.table("autopsy", "gradient_histograms"), before),
-        _of("weights", bundle.table("histograms", "weights"), None),
+        _of("weights", network_table(bundle.table("histograms", "weights"), case), None),
         _of("activations", bundle.table("autopsy", "activations"), None),
     )
     return tuple(item for item in found if item is not None)
@@ -101,7 +98,7 @@ def updates(case: Case) -> Updates | None:
     Adam and its kin: rate · ‖m‖ · c / √(mean of v), where c is the correction for the first steps as far as its
     powers are in the state; momentum: rate · ‖accumulator‖; otherwise rate · ‖gradient‖ of the last finite step.
     """
-    table = case.weights
+    table = network_table(case.weights, case)
     names, lengths = text_column(table, "name"), np.abs(number_column(table, "l2"))
     rates = case.series("learning_rate")
     rates = rates[np.isfinite(rates)]
@@ -124,7 +121,7 @@ def updates(case: Case) -> Updates | None:
 
 def _moved(case: Case, names: list[str], state: dict[str, npt.NDArray[Any]], known: dict[str, int]) -> Series | None:
     lengths, means = number_column(state, "l2"), number_column(state, "mean")
-    for first, second in zip(_FIRST, _SECOND, strict=True):
+    for first, second in zip(FIRST_MOMENTS, SECOND_MOMENTS, strict=True):
         rows = [(known.get(first + name), known.get(second + name)) for name in names]
         if any(m is not None and v is not None for m, v in rows):
             correction = _correction(state, known)
@@ -133,7 +130,7 @@ def _moved(case: Case, names: list[str], state: dict[str, npt.NDArray[Any]], kno
                 for m, v in rows
             ]
             return np.asarray(pairs, dtype=np.float64) * correction
-    for prefix in _MOMENTUM:
+    for prefix in MOMENTA:
         at = [known.get(prefix + name) for name in names]
         # SGD keeps an accumulator even without momentum, and never fills it then.
         if any(row is not None and lengths[row] != 0 for row in at):
@@ -162,5 +159,5 @@ def _of_gradients(case: Case, names: list[str]) -> Series | None:
 def _unknown(state: dict[str, npt.NDArray[Any]], known: dict[str, int], names: list[str]) -> npt.NDArray[np.bool_]:
     """Parameters whose first moment holds elements that are not finite."""
     bad = sum(number_column(state, key) for key in ("nan", "pos_inf", "neg_inf"))
-    rows = [next((known[prefix + name] for prefix in _FIRST if prefix + name in known), None) for name in names]
+    rows = [next((known[prefix + name] for prefix in FIRST_MOMENTS if prefix + name in known), None) for name in names]
     return np.asarray([row is not None and float(np.asarray(bad)[row]) > 0 for row in rows], dtype=bool)

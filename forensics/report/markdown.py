@@ -71,7 +71,7 @@ def _sections(view: ReportView, t: Speech) -> list[str]:
         sections.append(
             _headed(t("The bundle"), escape(view.completeness.sentence) + "\n\n" + _facts(view.completeness.lacking))
         )
-    if view.chain:
+    if len(view.chain) > 1:
         links = [
             f"1. {prose(t('{name}: {text}', name=listed(_said(link.role_word, link.when), t), text=link.summary))}"
             for link in view.chain

@@ -34,6 +34,7 @@ class Table:
     """`more` says how many rows were left out; `marked` is the row that everything is about.
 
     `rest` are rows that are left out too, but shown on demand where that can be; `beyond` says what even it leaves out.
+    `earlier`: the rows on demand come before the others, not after them.
     `sorts` tells that the order of the rows is not itself what the table says. `paths` says where in the bundle it
     comes from, `anchor` is its own fragment.
     """
@@ -48,6 +49,7 @@ class Table:
     sorts: bool = False
     paths: tuple[str, ...] = ()
     anchor: str = ""
+    earlier: bool = False
 
     @property
     def leading(self) -> int:
@@ -148,7 +150,6 @@ class FindingView:
     severity_word: str
     role_word: str
     certainty: str
-    score: str
     when: str
     decides: bool
     summary: str
@@ -202,11 +203,12 @@ class RulesView:
 
 @dataclass(frozen=True)
 class Completeness:
-    """Whether the bundle is whole, and what it lacks."""
+    """Whether the bundle is whole, and what it lacks; `damaged` is what a sound bundle never is."""
 
     complete: bool
     sentence: str
     lacking: tuple[Fact, ...]
+    damaged: bool = False
 
 
 @dataclass(frozen=True)

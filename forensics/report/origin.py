@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from forensics.analysis.evidence import Case, as_step, mapping
 from forensics.analysis.finding import Origin
+from forensics.analysis.message import counted
 from forensics.analysis.message import t as message
 from forensics.bundle.strict_json import as_float
 from forensics.report import units
-from forensics.report.folded import folded
-from forensics.report.model import Cell, Column, Fact, OriginView, Table, Tone
+from forensics.report.model import Cell, Column, Fact, OriginView, Table
+from forensics.report.operator_table import operators
 from forensics.report.source import place
 from forensics.report.speech import Speech, more, visible
 from forensics.report.words import PHASE, word
 
-OPERATORS_SHOWN = 14
-OPERATORS_FOLDED = 100_000
 TENSORS_SHOWN = 8
-# Bits between a value and the end of its type's range. Two bits are one multiplication by four.
-LOW_HEADROOM = 2.0
 
 
 def build(origin: Origin | None, case: Case, t: Speech, *, whole: bool = False) -> OriginView | None:
@@ -107,12 +103,16 @@ def _notes(origin: Origin | None, case: Case, t: Speech) -> tuple[str, ...]:
 
 def _tensors(found: dict[str, Any], t: Speech) -> Table | None:
     rows, left = [], 0
-    for label, key in ((message("in {number}"), "inputs"), (message("out {number}"), "outputs")):
+    backward = found.get("phase") == "backward"
+    out = message("outgoing gradient {number}") if backward else message("out {number}")
+    # Of a derivative, what is known is what its operator was given in the forward pass.
+    given = message("in {number}, forward") if backward and "operator" in found else message("in {number}")
+    for label, key in ((given, "inputs"), (out, "outputs")):
         items = found.get(key)
         items = items if isinstance(items, list) else []
         left += max(0, len(items) - TENSORS_SHOWN)
         for number, item in enumerate(items[:TENSORS_SHOWN]):
-            rows.append(_tensor(t(label.template, number=number), mapping(item)))
+            rows.append(_tensor(t(label.template, number=number), mapping(item), t))
     if not rows:
         return None
     columns = (
@@ -131,13 +131,13 @@ def _tensors(found: dict[str, Any], t: Speech) -> Table | None:
     return Table(t("What went in, and what came out"), columns, tuple(rows), more(left, t), paths=("/autopsy/json",))
 
 
-def _tensor(label: str, item: dict[str, Any]) -> tuple[Cell, ...]:
+def _tensor(label: str, item: dict[str, Any], t: Speech) -> tuple[Cell, ...]:
     counts = [item.get(key) for key in ("nan", "pos_inf", "neg_inf")]
     return (
         Cell(label),
         Cell(visible(item.get("producer_op") or units.NOTHING, 80)),
         Cell(visible(item.get("dtype") or units.NOTHING, 40)),
-        Cell(units.shape(item.get("shape"))),
+        Cell(_extent(item, t)),
         Cell(units.known(item.get("min"))),
         Cell(units.known(item.get("max"))),
         Cell(units.known(item.get("zero"))),
@@ -146,67 +146,12 @@ def _tensor(label: str, item: dict[str, Any]) -> tuple[Cell, ...]:
     )
 
 
-def break_row(case: Case) -> int | None:
-    """The row of the operators' table at which the first break was; None where it is not known."""
-    row = as_step(case.origin.get("row"))
-    return row if row is not None and row < len(case.operators.get("name", ())) else None
-
-
-def operators(case: Case, t: Speech, *, whole: bool = False) -> Table | None:
-    """The operators up to the break, nearest last; those before on demand when `whole`; None where none were kept."""
-    table = case.operators
-    total = len(table.get("name", ()))
-    if total == 0:
-        return None
-    row = break_row(case)
-    end = total if row is None else row + 1
-    start = max(0, end - OPERATORS_SHOWN)
-    columns = (
-        Column("#", "number"),
-        Column(t("Operator"), "name"),
-        Column(t("Layer"), "name"),
-        Column(t("Source"), "name"),
-        Column(t("dtype"), "name"),
-        Column(t("Input range"), "number"),
-        Column(t("Output range"), "number"),
-        Column(t("Not finite"), "number"),
-        Column(t("Headroom (bits)"), "number"),
-    )
-    rows = tuple(_operator(table, index) for index in range(start, end))
-    caption = t("The operators up to the break") if row is not None else t("The last operators of the step")
-    note = t("and {count} before these", count=start) if start else ""
-    marked, paths = None if row is None else row - start, ("/autopsy/operators",)
-    found = Table(caption, columns, rows, note, marked, sorts=True, paths=paths)
-    # The nearest come first, so that those are left out that matter least.
-    before = range(start - 1, -1, -1)
-    return folded(found, before, lambda at: _operator(table, at), start, OPERATORS_FOLDED, t) if whole else found
-
-
-def _operator(table: dict[str, Any], row: int) -> tuple[Cell, ...]:
-    def text(name: str, limit: int = 160) -> str:
-        return visible(table[name][row], limit) if name in table else ""
-
-    def value(name: str) -> float:
-        return float(table[name][row]) if name in table else math.nan
-
-    bad = sum(value(name) for name in ("out_nan", "out_pos_inf", "out_neg_inf") if name in table)
-    headroom = value("headroom")
-    tone: Tone = "" if not headroom <= LOW_HEADROOM else ("bad" if headroom <= 0 else "warn")
-    line = value("line")
-    return (
-        Cell(units.known(value("index"))),
-        Cell(text("name")),
-        Cell(text("layer") or units.NOTHING),
-        Cell(place(text("file", 300), int(line)) if line > 0 else units.NOTHING),
-        Cell(text("dtype", 40)),
-        Cell(_span(value("in_min"), value("in_max"))),
-        Cell(_span(value("out_min"), value("out_max"))),
-        Cell(units.known(bad), "bad" if bad > 0 else ""),
-        Cell(units.known(headroom, 3), tone),
-    )
-
-
-def _span(low: float, high: float) -> str:
-    if math.isnan(low) and math.isnan(high):
+def _extent(item: dict[str, Any], t: Speech) -> str:
+    """The shape; where none was recorded, how many elements there are."""
+    if item.get("shape") is not None:
+        return units.shape(item["shape"])
+    size = as_step(item.get("size"))
+    if size is None:
         return units.NOTHING
-    return units.number(low) if low == high else f"{units.number(low)} … {units.number(high)}"
+    one, several = message("1 element"), message("{count} elements", count=size)
+    return t(counted(size, one, several))

@@ -13,11 +13,12 @@ from forensics.analysis.finding import Diagnosis
 from forensics.analysis.message import Message
 from forensics.analysis.message import t as message
 from forensics.report import charts, heat_map, magnitude_charts, magnitudes, resources, series, step_charts
-from forensics.report.origin import break_row
+from forensics.report.operator_table import break_row
 from forensics.report.speech import Speech, visible
 
 # Rows of a field that still leave room for something else on the first screen.
 _FIRST_ROWS = 14
+_IN_PART = ("last-steps", "gradients")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,10 @@ class Pictures:
     def get(self, name: str) -> Picture | None:
         """One picture; None where there is nothing to show."""
         return self.drawn.get(name)
+
+    def shown_first(self, name: str) -> bool:
+        """Whether the first screen shows all of this picture; of series and heat maps it shows a part."""
+        return self.first is not None and self.first.name == name and name not in _IN_PART
 
 
 CAPTIONS: dict[str, Message] = {
@@ -115,7 +120,7 @@ def _drawings(diagnosis: Diagnosis, case: Case) -> dict[str, _Drawing]:
         "/autopsy/activations",
     )
     state = ("/statistics/optimizer_state", "/statistics/weights", "/scalars/learning_rate")
-    steps = charts.trajectory
+    steps, fatal = charts.trajectory, None if case.asked_for else case.fatal_step
     found: dict[str, _Drawing] = {
         "last-steps": (lambda: series.trajectory(case, last, warning), steps, {}, scalars),
         "all-steps": (lambda: series.trajectory(case, None, warning) if long else None, steps, {}, scalars),
@@ -128,7 +133,7 @@ def _drawings(diagnosis: Diagnosis, case: Case) -> dict[str, _Drawing]:
         "gradients": (
             lambda: series.heat_map(case),
             heat_map.heat_map,
-            {"fatal": case.fatal_step},
+            {"fatal": fatal},
             ("/gradients/norm",),
         ),
         "magnitudes": (lambda: magnitudes.magnitudes(case) or None, magnitude_charts.magnitudes, {}, histograms),
@@ -143,7 +148,7 @@ def _drawings(diagnosis: Diagnosis, case: Case) -> dict[str, _Drawing]:
         "ranks": (
             lambda: diagnosis.rank_steps,
             step_charts.ranks,
-            {"fatal": case.fatal_step},
+            {"fatal": fatal},
             ("/scalars/step", "/scalars/loss", "/scalars/step_time"),
         ),
     }

@@ -50,7 +50,7 @@ def step_times(case: Case) -> StepTimes | None:
     picked = _tallest(total, known)
     compute, total = compute[picked], total[picked]
     top = float(min(total.max(), max(_TALL * float(np.quantile(total, 0.9)), 1e-6)))
-    fatal = case.fatal_step
+    fatal = None if case.asked_for else case.fatal_step
     shown = steps[picked]
     inside = fatal is not None and shown[0] <= fatal <= shown[-1] + 8
     return StepTimes(

@@ -26,6 +26,11 @@ def anchor(rule: str) -> str:
     return f"rule-{rule}"
 
 
+def link(rule: str, pages: frozenset[str]) -> str:
+    """The fragment of a rule's page where it is there; else ""."""
+    return anchor(rule) if anchor(rule) in pages else ""
+
+
 def build(diagnosis: Diagnosis, t: Speech) -> tuple[RulePage, ...]:
     """The pages of all rules that gave an answer, by name."""
     answers = (diagnosis.findings, diagnosis.quiet, diagnosis.skipped, diagnosis.failed)

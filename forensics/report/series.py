@@ -123,7 +123,8 @@ def memory(case: Case, warning: int | None = None) -> Trajectory | None:
 def _over_steps(panels: list[Panel], case: Case, shown: Series, warning: int | None) -> Trajectory | None:
     if not panels:
         return None
-    fatal = case.fatal_step
+    # A bundle that was asked for has no step that broke.
+    fatal = None if case.asked_for else case.fatal_step
     # The fatal step itself may not be in the ring; a step far away from it is no place on this axis.
     near = fatal is not None and shown[0] <= fatal <= shown[-1] + max(8, len(shown))
     end = max(float(shown[-1]), float(fatal)) if near and fatal is not None else float(shown[-1])
@@ -220,7 +221,10 @@ def headroom(case: Case, row: int | None, last: int = 60) -> Headroom | None:
     for name in ("out_nan", "out_pos_inf", "out_neg_inf"):
         if name in table:
             broken |= table[name][:end] > 0
-    bits = np.asarray(table["headroom"][:end], dtype=np.float64)
+    bits = np.array(table["headroom"][:end], dtype=np.float64)
+    if {"out_min", "out_max"} <= set(table):
+        # Zeros are no nearer to the end of a range than to anything else.
+        bits[(table["out_min"][:end] == 0) & (table["out_max"][:end] == 0)] = np.nan
     counted = np.flatnonzero(np.isfinite(bits) | broken)
     half = np.array([str(dtype) == "float16" for dtype in table.get("dtype", np.full(end, ""))[:end]], dtype=bool)
     if len(counted) < 2 or not (

@@ -27,7 +27,8 @@ class Speech:
             text = message.render(self._translate)
         except (LookupError, ValueError, AttributeError, TypeError):
             text = message.template
-        return visible(text, MAX_SENTENCE)
+        # A list that was cut ends in an ellipsis; a full stop after it says nothing more.
+        return visible(text, MAX_SENTENCE).replace("….", "…").replace("…。", "…")
 
     def long(self, text: str, limit: int) -> str:
         """A text of our own that is no template, such as a paragraph of a rule's page."""

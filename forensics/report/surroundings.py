@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from forensics.analysis.evidence import Case, as_step, mapping
@@ -12,12 +12,14 @@ from forensics.bundle.reader import Bundle
 from forensics.report import units
 from forensics.report.model import Cell, Column, Completeness, Fact, Group, Quote, Table, Trace
 from forensics.report.source import context, place
-from forensics.report.speech import Speech, more, visible, visible_lines
+from forensics.report.speech import Speech, listed, more, visible, visible_lines
 
 EXCEPTIONS_SHOWN = 5
 FRAMES_SHOWN = 16
 THREADS_SHOWN = 12
 FACTS_SHOWN = 40
+LOGS_SHOWN, LOG_LINES, LOG_LENGTH = 8, 12, 8000
+REASONS_SHOWN, PARTS_SHOWN, REASON = 3, 8, 120
 VALUE_LENGTH = 400
 # Parts of the environment, the most telling first; what is long and seldom read is folded.
 _PARTS: tuple[tuple[str, Message, bool], ...] = (
@@ -82,12 +84,19 @@ def _frame_quote(frame: dict[str, Any]) -> Quote | None:
 def environment(bundle: Bundle, t: Speech) -> tuple[Group, ...]:
     """The environment, the model and the dataset as lists of facts."""
     facts = bundle.facts("environment")
-    groups = [_group(t(name), _worded(key, facts[key]), t, folded) for key, name, folded in _PARTS if facts.get(key)]
-    known = {key for key, _, _ in _PARTS} | {"source"}
+    groups = [
+        _group(t(name), worded, t, folded)
+        for key, name, folded in _PARTS
+        if facts.get(key) and (worded := _worded(key, facts[key])) != {}
+    ]
+    known = {key for key, _, _ in _PARTS} | {"source", "log_tail"}
     others = {key: value for key, value in facts.items() if key not in known}
     for name, value in ((t("Other"), others), (t("Model"), _model(bundle)), (t("Dataset"), bundle.facts("dataset"))):
         if value:
             groups.append(_group(name, value, t, True))
+    log = _log(facts.get("log_tail"), t)
+    if log:
+        groups.append(Group(t("Newest lines of the logs"), log, folded=True))
     recorder = bundle.facts("recorder")
     if recorder:
         groups.append(_group(t("Recorder"), recorder, t, True))
@@ -95,8 +104,33 @@ def environment(bundle: Bundle, t: Speech) -> tuple[Group, ...]:
 
 
 def _worded(key: str, value: Any) -> Any:
-    """A command as it is typed; anything else as it is."""
-    return " ".join(visible(word) for word in value[:200]) if key == "command" and isinstance(value, list) else value
+    """A command as it is typed, memory with units, of the secrets those that there were; anything else as it is."""
+    if key == "command" and isinstance(value, list):
+        return " ".join(visible(word) for word in value[:200])
+    if key == "redacted" and isinstance(value, dict):
+        return {name: count for name, count in value.items() if count != 0}
+    return _sized(value) if key == "memory" else value
+
+
+def _sized(value: Any, depth: int = 0) -> Any:
+    """Bytes with units; counts and versions, which are small, stay."""
+    if isinstance(value, dict) and depth < 4:
+        return {key: _sized(item, depth + 1) for key, item in value.items()}
+    plain = isinstance(value, int) and not isinstance(value, bool)
+    return units.size(value) if plain and abs(value) >= 1024 else value
+
+
+def _log(tail: Any, t: Speech) -> tuple[Fact, ...]:
+    """The last lines of each log file, as lines."""
+    pieces = tail[:LOGS_SHOWN] if isinstance(tail, list) else [{"text": tail}] if isinstance(tail, str) else []
+    found = []
+    for piece in map(mapping, pieces):
+        text = piece.get("text")
+        lines = visible_lines(text[-LOG_LENGTH:], 1000, VALUE_LENGTH)[-LOG_LINES:] if isinstance(text, str) else []
+        if lines:
+            name = place(str(piece.get("file") or piece.get("source") or t("a log")), 0)
+            found.append(Fact(name, "\n".join(lines), kind="name"))
+    return tuple(found)
 
 
 def _model(bundle: Bundle) -> dict[str, Any]:
@@ -139,5 +173,23 @@ def completeness(bundle: Bundle, t: Speech) -> Completeness:
         lacking.append(Fact(visible(name, 80), t("damaged: {why}", why=visible(why)), kind="name"))
     if not lacking:
         return Completeness(True, t("The bundle is complete."), ())
-    sentence = t("The bundle is not complete. Parts missing or damaged: {count}.", count=len(lacking))
-    return Completeness(False, sentence, tuple(lacking[:FACTS_SHOWN]))
+    sentences = []
+    for said, parts in (
+        (message("Damaged in the bundle: {parts}."), bundle.damaged),
+        (message("Not recorded: {parts}."), bundle.missing),
+    ):
+        if parts:
+            sentences.append(t(said.template, parts=_named(parts, t)))
+    return Completeness(False, " ".join(sentences), tuple(lacking[:FACTS_SHOWN]), bool(bundle.damaged))
+
+
+def _named(parts: Mapping[str, str], t: Speech) -> str:
+    """Parts of a bundle, and why they are not there; those of one reason together."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in parts.items():
+        reasons.setdefault(visible(why, REASON), []).append(visible(name, 40))
+    shown = []
+    for why, names in list(reasons.items())[:REASONS_SHOWN]:
+        listing = listed(names[:PARTS_SHOWN], t) + ("…" if len(names) > PARTS_SHOWN else "")
+        shown.append(t("{parts} – {why}", parts=listing, why=why) if why else listing)
+    return "; ".join(shown) + (" …" if len(reasons) > REASONS_SHOWN else "")

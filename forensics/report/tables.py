@@ -19,6 +19,7 @@ from forensics.report import units
 from forensics.report.findings import trigger
 from forensics.report.folded import folded
 from forensics.report.model import Cell, Column, Table, Tone
+from forensics.report.parameters import network_table
 from forensics.report.series import nan_is_a_value
 from forensics.report.speech import Speech, more, visible
 
@@ -58,7 +59,7 @@ def last_steps(case: Case, t: Speech) -> Table | None:
         columns.append(Column(label, "number"))
         for row, value in zip(cells, values[start:].tolist(), strict=True):
             row.append(_measured(name, value, nan_is_a_value(name, values)))
-    at = np.flatnonzero(steps[start:] == (-1 if case.fatal_step is None else case.fatal_step))
+    at = np.flatnonzero(steps[start:] == (-1 if case.fatal_step is None or case.asked_for else case.fatal_step))
     several = message("The last {count} of {total} recorded steps", count=len(cells), total=len(steps))
     only = message("The only recorded step")
     caption = t(counted(len(steps), only, several))
@@ -84,10 +85,12 @@ def gradients(case: Case, t: Speech, *, whole: bool = False) -> Table | None:
     order = np.lexsort((-np.nan_to_num(largest), -np.nan_to_num(bad))).tolist()
 
     def cells(row: int) -> tuple[Cell, ...]:
+        # A largest of 0 without a single zero: there was no finite element.
+        nothing = bad[row] > 0 and largest[row] == 0 and not zeros[row] > 0
         return (
             Cell(visible(names[row])),
             Cell(units.known(bad[row]), "bad" if bad[row] > 0 else ""),
-            Cell(units.known(largest[row])),
+            Cell(units.NOTHING if nothing else units.known(largest[row])),
             Cell(units.NOTHING if math.isnan(zeros[row]) else units.percent(zeros[row])),
         )
 
@@ -99,7 +102,9 @@ def gradients(case: Case, t: Speech, *, whole: bool = False) -> Table | None:
         Column(t("Zeros"), "number"),
     )
     rows = tuple(cells(row) for row in shown)
-    caption, paths = t("Gradients at the fatal step, worst first"), ("/gradients/last",)
+    fatal = t("Gradients at the fatal step, worst first")
+    caption = t("Gradients of the newest step, worst first") if case.asked_for else fatal
+    paths = ("/gradients/last",)
     found = Table(caption, columns, rows, more(len(others), t), sorts=True, paths=paths)
     return folded(found, others, cells, len(others), GRADIENTS_FOLDED, t) if whole else found
 
@@ -108,7 +113,11 @@ def batch(case: Case, t: Speech) -> Table | None:
     """Figures of each column of the fatal batch."""
     table = case.batch
     shown = range(min(COLUMNS_SHOWN, len(text_column(table, "name"))))
-    found = _statistics(table, shown, t("The batch of the fatal step"), "/batch/statistics", t)
+    if case.trigger.get("state") == "waiting-for-input":
+        caption = t("The last batch that came; the run was waiting for the next one")
+    else:
+        caption = t("The newest batch") if case.asked_for else t("The batch of the fatal step")
+    found = _statistics(table, shown, caption, "/batch/statistics", t)
     notes = _bad_samples(case, t)
     return replace(found, more=" ".join(filter(None, (found.more, *notes)))) if found else None
 
@@ -132,7 +141,7 @@ def _bad_samples(case: Case, t: Speech) -> list[str]:
 
 def weights(case: Case, t: Speech, *, whole: bool = False) -> Table | None:
     """The parameters whose values are worst, not finite or of the largest magnitude; the others too when `whole`."""
-    table = case.weights
+    table = network_table(case.weights, case)
     figures = {name: np.nan_to_num(number_column(table, name)) for name in ("nan", "pos_inf", "neg_inf", "min", "max")}
     bad = figures["nan"] + figures["pos_inf"] + figures["neg_inf"]
     largest = np.maximum(np.abs(figures["min"]), np.abs(figures["max"]))

@@ -74,7 +74,7 @@ def _quote(quote: Quote, t: Speech) -> list[str]:
     lines = block(place, "  ")
     for line in quote.lines:
         mark = ">" if line.here else " "
-        lines.append(fit(f"  {mark} {line.number:>{size}}  {line.text}", WIDTH))
+        lines += block(line.text, " " * (size + 6), f"  {mark} {line.number:>{size}}  ")
     return lines
 
 

@@ -12,7 +12,7 @@ from forensics.analysis.finding import NOTHING_WRONG, Diagnosis, Finding
 from forensics.analysis.framework_text import first_line
 from forensics.analysis.message import Message
 from forensics.bundle.reader import Bundle
-from forensics.report import contents, findings, origin, rule_pages, source, surroundings, tables, units
+from forensics.report import contents, findings, origin, rule_pages, rules_view, source, surroundings, tables, units
 from forensics.report.model import Fact, ReportView, Tone, VerdictView
 from forensics.report.speech import Speech, visible, visible_lines
 from forensics.report.words import PHASE, STATUS, STATUS_MEANING, certainty, word
@@ -54,7 +54,7 @@ def build(diagnosis: Diagnosis, bundle: Bundle, t: Speech, *, whole: bool = Fals
         weights=tables.weights(case, t, whole=whole),
         events=tables.events(case, t),
         findings=findings.findings(diagnosis, t, places, pages),
-        rules=findings.rules(diagnosis, t, pages),
+        rules=rules_view.rules(diagnosis, t, pages),
         environment=surroundings.environment(bundle, t),
         completeness=surroundings.completeness(bundle, t),
         contents=places,
@@ -86,8 +86,15 @@ def _title(diagnosis: Diagnosis, t: Speech) -> str:
 
 
 def _rank(diagnosis: Diagnosis, t: Speech) -> str:
+    if diagnosis.subject.world_size <= 1:
+        return ""
+    return t("rank {rank}", rank=_rank_number(diagnosis, t))
+
+
+def _rank_number(diagnosis: Diagnosis, t: Speech) -> str:
+    """Ranks count from 0, so that "1 of 2" would be read as the first."""
     subject = diagnosis.subject
-    return t("rank {rank} of {count}", rank=subject.rank, count=subject.world_size) if subject.world_size > 1 else ""
+    return t("{rank} (of ranks 0 to {last})", rank=subject.rank, last=subject.world_size - 1)
 
 
 def _verdict(diagnosis: Diagnosis, case: Case, t: Speech) -> VerdictView:
@@ -136,9 +143,7 @@ def _facts(diagnosis: Diagnosis, case: Case, t: Speech) -> tuple[Fact, ...]:
     verdict, trigger, place = diagnosis.verdict, diagnosis.subject.trigger, diagnosis.origin
     facts = []
     if _rank(diagnosis, t):
-        facts.append(
-            Fact(t("Rank"), t("{rank} of {count}", rank=diagnosis.subject.rank, count=diagnosis.subject.world_size))
-        )
+        facts.append(Fact(t("Rank"), _rank_number(diagnosis, t)))
     step = verdict.step if verdict.step is not None else as_step(trigger.get("step"))
     if step is not None:
         epoch = _epoch(step, diagnosis, case)
@@ -198,7 +203,7 @@ def _subject(diagnosis: Diagnosis, bundle: Bundle, t: Speech) -> tuple[Fact, ...
     subject = diagnosis.subject
     facts = [Fact(t("Run"), visible(subject.run), kind="name")]
     if subject.world_size > 1:
-        facts.append(Fact(t("Rank"), t("{rank} of {count}", rank=subject.rank, count=subject.world_size)))
+        facts.append(Fact(t("Rank"), _rank_number(diagnosis, t)))
     if subject.path:
         facts.append(Fact(t("Bundle"), source.place(subject.path, 0), kind="name"))
     if bundle.header.created:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from forensics.analysis.message import Message, t
+from forensics.report.model import Tone
 
 SEVERITY: dict[str, Message] = {
     "critical": t("critical"),
     "warning": t("warning"),
     "info": t("note"),
 }
+
+TONES: dict[str, Tone] = {"critical": "bad", "warning": "warn", "info": "quiet"}
 
 ROLE: dict[str, Message] = {
     "initiating": t("started it"),
@@ -70,7 +73,7 @@ INPUT: dict[str, Message] = {
     "host-memory": t("host memory"),
     "device-memory": t("device memory"),
     "gradients": t("gradient norms by parameter"),
-    "last-gradients": t("gradients of the fatal step"),
+    "last-gradients": t("gradients of the last step"),
     "autopsy": t("an autopsy"),
     "operators": t("operators of the autopsy"),
     "batch": t("the batch"),

@@ -159,6 +159,15 @@ def test_the_description_of_a_trajectory_gives_values_and_steps() -> None:
     assert description.endswith("The fatal step is 1042.")
 
 
+def test_a_run_whose_bundle_was_asked_for_has_no_fatal_step() -> None:
+    parts = samples.content()
+    parts["trigger"] = Part({"kind": "manual", "step": samples.FATAL})
+    data = series.trajectory(Case(samples.bundle(parts)))
+    assert data is not None
+    assert data.fatal is None
+    assert "fatal" not in charts.trajectory(data, T, "p", wide=True)
+
+
 def test_the_heat_map_names_what_went_bad_first() -> None:
     root = ElementTree.fromstring(draw_heat_map("p", True))
     assert "the first at step 1041: head.bias" in (root.findtext(f"{SVG}desc") or "")

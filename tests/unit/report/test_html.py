@@ -93,7 +93,7 @@ def test_the_first_screen_answers_what_where_how_sure_and_what_to_do(plain: str)
         "How it came about",
         "followed from it",
         "/autopsy/operators[10]",
-        "The operators up to the break",
+        "The last 11 of 61 operators up to the break",
         "Gradient norms by parameter and step",
         "The last 8 of 400 recorded steps",
         "Everything that was recorded",
@@ -182,9 +182,41 @@ def test_a_bundle_with_next_to_nothing_still_gives_a_whole_page() -> None:
     assert "Too little was recorded to judge" in page.said()
 
 
+def test_only_damage_is_an_alarm() -> None:
+    lacking = samples.bundle(missing={"weights": "over the budget"})
+    assert '<p class="state small muted">Not recorded' in html.render(samples.diagnosis(), lacking, T)
+    lacking.damaged["batch"] = "checksum"
+    assert '<p class="state warn">Damaged in the bundle' in html.render(samples.diagnosis(), lacking, T)
+
+
+def test_one_finding_alone_makes_no_chain() -> None:
+    alone = samples.finding()
+    page = html.render(samples.diagnosis(findings=(alone,), chain=(alone,)), samples.bundle(), T)
+    assert "How it came about" not in page
+    assert "One finding alone explains what happened." in page
+
+
+def test_a_picture_that_the_first_screen_shows_whole_is_not_drawn_again(plain: str) -> None:
+    verdict = replace(samples.diagnosis().verdict, cause="fp16-overflow")
+    page = html.render(samples.diagnosis(verdict=verdict), samples.bundle(), T)
+    assert page.count("Headroom in bits") == 1
+    assert "--figure headroom" in page
+    assert "Room up to the end of each operator&#39;s number range: drawn at the top" in page
+    assert plain.count("Headroom in bits") == 2  # for wide screens and for narrow ones
+
+
+def test_rows_before_the_others_are_folded_above_them() -> None:
+    parts = samples.content()
+    many = {name: np.tile(values, 3) for name, values in samples.operators().items()}
+    parts["autopsy"] = Part({"origin": {"row": 32}}, {"operators": many})
+    page = html.render(samples.diagnosis(), samples.bundle(parts), T)
+    table = page[page.index('class="table sorts earlier"') :]
+    assert table.index("and 19 before these") < table.index('class="marked"') < table.index("</div>\n</div>")
+
+
 def test_an_incomplete_bundle_says_so_on_the_first_screen() -> None:
     page = html.render(samples.diagnosis(), samples.bundle(missing={"weights": "over the budget"}), T)
-    assert page.index("The bundle is not complete") < page.index('id="chain"')
+    assert page.index("Not recorded: weights – over the budget.") < page.index('id="chain"')
     assert "over the budget" in page
 
 
@@ -347,7 +379,7 @@ def test_a_name_that_a_shell_would_obey_is_quoted() -> None:
 def test_rules_lead_to_their_explanation() -> None:
     fired = samples.finding(rule="loss-spike")
     quiet = (Quiet(1, 2, rule="divergence"),)
-    page = html.render(samples.diagnosis(findings=(fired,), chain=(fired,), quiet=quiet), samples.bundle(), T)
+    page = html.render(samples.diagnosis(findings=(fired,), chain=(fired, fired), quiet=quiet), samples.bundle(), T)
     assert '<a href="#rule-loss-spike">The rule explained</a>' in page
     assert '<a href="#rule-divergence">divergence</a>' in page
     explained = page[page.index('<details id="rule-loss-spike">') :]

@@ -42,4 +42,4 @@ def test_a_sentence_of_tomorrow_stays_english() -> None:
 
 
 def test_a_sentence_is_said_in_chinese() -> None:
-    assert speech("zh")("rank {rank} of {count}", rank=1, count=2) == "rank 1，共 2 个"
+    assert speech("zh")("{rank} (of ranks 0 to {last})", rank=1, last=2) == "1（共 rank 0 至 2）"

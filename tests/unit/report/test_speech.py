@@ -6,6 +6,10 @@ from forensics.analysis.message import Message, t
 from forensics.report.speech import MAX_SENTENCE, Speech, listed, more, speech, visible, visible_lines
 
 
+def test_a_sentence_does_not_end_in_four_dots() -> None:
+    assert Speech()("Samples: {some}.", some="0, 1 …") == "Samples: 0, 1 …"
+
+
 def test_a_sentence_is_said_in_the_language_of_the_catalogue() -> None:
     german = Speech("de", {"{count} steps": "{count} Schritte"}.get)  # type: ignore[arg-type]
     assert german("{count} steps", count=3) == "3 Schritte"

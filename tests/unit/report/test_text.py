@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from forensics.analysis.message import t
+from forensics.bundle.content import Part
 from forensics.report import text
 from forensics.report.layout import width
 from forensics.report.speech import Speech
@@ -43,7 +44,7 @@ def test_no_terminal_escape_gets_through() -> None:
 
 def test_a_bundle_that_lacks_something_says_so() -> None:
     shown = text.render(samples.diagnosis(), samples.bundle(missing={"weights": "over the budget"}), T)
-    assert "Parts missing or damaged: 1." in shown
+    assert "Not recorded: weights – over the budget." in shown
     assert "weights  over the budget" in shown
     assert "missing" not in said()
 
@@ -62,6 +63,17 @@ def test_a_verdict_alone_is_short() -> None:
     assert "Too little was recorded to judge" in shown
     assert shown.endswith("\n")
     assert not shown.endswith("\n\n")
+
+
+def test_a_long_line_of_source_is_wrapped_and_not_cut() -> None:
+    parts = samples.content()
+    line = "        q, k = " + ", ".join(f"self.head_{n}(x).astype(ms.float16)" for n in range(6))
+    parts["environment"] = Part(
+        {"source": [{"file": samples.FILE, "line": 30, "context": [[29, ""], [30, line], [31, "    return"]]}]}
+    )
+    shown = text.render(samples.diagnosis(), samples.bundle(parts), T)
+    assert max(map(width, shown.splitlines())) <= 80
+    assert line.split() == shown[shown.index("> 30") :].split()[2 : 2 + len(line.split())]
 
 
 def test_a_source_without_function_or_lines() -> None:

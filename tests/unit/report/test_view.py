@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from forensics.analysis.evidence import Case
-from forensics.analysis.finding import Finding, LeadTime, Origin, Source, Verdict
+from forensics.analysis.finding import Finding, LeadTime, Origin, Quiet, Source, Verdict
 from forensics.analysis.message import t
 from forensics.bundle.content import Header, Part
 from forensics.bundle.reader import in_memory
-from forensics.report import findings, origin, source, surroundings, tables
+from forensics.report import findings, operator_table, origin, rules_view, source, surroundings, tables
 from forensics.report.model import Fact, Table
 from forensics.report.speech import Speech
 from forensics.report.view import build, identity, identity_of
@@ -84,7 +84,10 @@ def test_a_signal_that_asks_for_a_bundle_is_no_end() -> None:
 
 def test_a_job_names_its_rank_on_the_first_screen() -> None:
     subject = replace(samples.diagnosis().subject, rank=5, world_size=64)
-    assert facts(build(samples.diagnosis(subject=subject), samples.bundle({}), T).verdict.facts)["Rank"] == "5 of 64"
+    assert (
+        facts(build(samples.diagnosis(subject=subject), samples.bundle({}), T).verdict.facts)["Rank"]
+        == "5 (of ranks 0 to 63)"
+    )
 
 
 def test_a_verdict_about_an_earlier_step_also_names_the_step_of_the_trip() -> None:
@@ -262,9 +265,9 @@ def test_where_diagnosis_and_autopsy_differ_the_diagnosis_has_the_say() -> None:
 
 
 def test_low_headroom_stands_out() -> None:
-    table = origin.operators(Case(samples.bundle()), T)
+    table = operator_table.operators(Case(samples.bundle()), T)
     assert table is not None
-    assert [row[8].tone for row in table.rows][-4:] == ["", "warn", "", ""]
+    assert [row[9].tone for row in table.rows][-4:] == ["", "warn", "", ""]
 
 
 def autopsy(**changes: Any) -> Case:
@@ -323,26 +326,26 @@ def test_the_last_operators_are_shown_where_the_break_is_not_among_them() -> Non
     parts = samples.content()
     parts["autopsy"] = Part({"origin": {"row": 99}}, {"operators": samples.operators()})
     case = Case(samples.bundle(parts))
-    assert origin.break_row(case) is None
-    table = origin.operators(case, T)
+    assert operator_table.break_row(case) is None
+    table = operator_table.operators(case, T)
     assert table is not None
-    assert table.caption == "The last operators of the step"
+    assert table.caption == "The last operators of the step"  # how many there were is not known
     assert table.marked is None
 
 
 def test_many_operators_are_cut_before_the_break() -> None:
     table = {name: np.tile(values, 5) for name, values in samples.operators().items()}
     case = Case(samples.bundle({"autopsy": Part({"origin": {"row": 40}}, {"operators": table})}))
-    found = origin.operators(case, T)
+    found = operator_table.operators(case, T)
     assert found is not None
-    assert (len(found.rows), found.more) == (origin.OPERATORS_SHOWN, "and 27 before these")
+    assert (len(found.rows), found.more) == (operator_table.OPERATORS_SHOWN, "and 27 before these")
 
 
 def test_a_table_of_operators_without_its_columns_is_no_error() -> None:
     case = Case(samples.bundle({"autopsy": Part({}, {"operators": {"name": ["Add"]}})}))
-    table = origin.operators(case, T)
+    table = operator_table.operators(case, T)
     assert table is not None
-    assert [cell.text for cell in table.rows[0]] == ["–", "Add", "–", "–", "", "–", "–", "0", "–"]
+    assert [cell.text for cell in table.rows[0]] == ["–", "Add", "–", "–", "–", "", "–", "–", "0", "–"]
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
@@ -387,6 +390,38 @@ def test_gradients_are_listed_worst_first() -> None:
     assert table is not None
     assert table.more == "and 14 more"
     assert table.rows[0][1].tone == "bad"
+
+
+def test_without_a_finite_gradient_there_is_no_largest_one() -> None:
+    last: dict[str, Any] = {
+        "parameter": ["a", "b", "c"],
+        "largest": [0, 0, 2],
+        "nonfinite": [4, 4, 0],
+        "zero_share": [0, 0.5, 0],
+    }
+    parts = {"gradients": Part(None, {"last": last})}
+    assert column(tables.gradients(Case(samples.bundle(parts)), T), "Largest finite") == ["–", "0", "2"]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "batch"),
+    [
+        ({"kind": "nan-loss"}, "The batch of the fatal step"),
+        ({"kind": "manual"}, "The newest batch"),
+        (
+            {"kind": "exception", "state": "waiting-for-input"},
+            "The last batch that came; the run was waiting for the next one",
+        ),
+    ],
+)
+def test_a_run_without_a_fatal_step_has_none_in_its_tables(trigger: dict[str, Any], batch: str) -> None:
+    parts = samples.content()
+    parts["trigger"] = Part({"step": samples.FATAL, **trigger})
+    case = Case(samples.bundle(parts))
+    assert getattr(tables.batch(case, T), "caption", "") == batch
+    asked = trigger["kind"] == "manual"
+    assert ("fatal" in getattr(tables.gradients(case, T), "caption", "")) is not asked
+    assert (getattr(tables.last_steps(case, T), "marked", None) is None) is asked
 
 
 def test_the_batch_shows_its_columns() -> None:
@@ -503,13 +538,40 @@ def test_the_chain_keeps_its_order() -> None:
 
 
 def test_every_rule_gives_one_of_four_answers() -> None:
-    view = findings.rules(samples.diagnosis(), T)
+    view = rules_view.rules(samples.diagnosis(), T)
     assert view.summary == "2 fired, 2 stayed quiet, 1 could not look, 1 broke down."
     fired, quiet, skipped, failed = view.tables
     assert column(fired, "Rule") == ["first-break", "gradient-growth"]
-    assert (column(quiet, "Measured"), column(quiet, "Limit")) == (["0.2", "float32"], ["6", "–"])
-    assert column(skipped, "What was missing") == ["step times, device memory"]
+    assert (column(quiet, "Measured"), column(quiet, "Fires")) == (["0.2", "float32"], ["above 6", "–"])
+    assert column(skipped, "Why not") == ["missing: step times, device memory"]
     assert column(failed, "Error") == ["KeyError: 'l2'"]
+
+
+def test_a_quiet_rule_that_measured_nothing_could_not_look() -> None:
+    unmeasured = Quiet(None, 3.0, t("too few steps"), "divergence")
+    view = rules_view.rules(samples.diagnosis(quiet=(*samples.diagnosis().quiet, unmeasured)), T)
+    assert view.summary == "2 fired, 2 stayed quiet, 2 could not look, 1 broke down."
+    assert "divergence" not in column(view.tables[1], "Rule")
+    assert column(view.tables[2], "Why not") == [
+        "missing: step times, device memory",
+        "nothing to measure: too few steps",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("quiet", "fires", "note"),
+    [
+        (Quiet(1.2, 3.0, t("x"), "divergence"), "above 3", "x"),
+        (Quiet(4.0, 3.0, t("x"), "divergence"), "above 3", "x; past it, but the rule asks for more than this"),
+        (Quiet(0.5, 0.001, t("x"), "vanishing-gradients"), "below 0.001", "x"),
+        (Quiet(1.142, -0.01, t("x"), "abnormal-loss"), "below -0.01", "x"),
+        (Quiet("nan-loss", "hang", t("x"), "hang"), "hang", "x"),
+        (Quiet(1, 2, t("x"), "no such rule"), "2", "x"),
+    ],
+)
+def test_a_limit_says_on_which_side_the_rule_fires(quiet: Quiet, fires: str, note: str) -> None:
+    table = rules_view.rules(samples.diagnosis(quiet=(quiet,)), T).tables[1]
+    assert (column(table, "Fires"), column(table, "Note")) == ([fires], [note])
 
 
 def test_long_lists_are_cut() -> None:
@@ -519,10 +581,10 @@ def test_long_lists_are_cut() -> None:
     assert len(shown) == findings.FINDINGS_SHOWN
     assert shown[0].evidence is not None
     assert shown[0].evidence.more == "and 20 more"
-    fired = findings.rules(diagnosis, T).tables[0]
-    assert (len(fired.rows), fired.more) == (findings.RULES_SHOWN, "and 100 more")
-    quiet = findings.rules(samples.diagnosis(quiet=samples.diagnosis().quiet * 200), T).tables[1]
-    assert (len(quiet.rows), quiet.more) == (findings.RULES_SHOWN, "and 200 more")
+    fired = rules_view.rules(diagnosis, T).tables[0]
+    assert (len(fired.rows), fired.more) == (rules_view.RULES_SHOWN, "and 100 more")
+    quiet = rules_view.rules(samples.diagnosis(quiet=samples.diagnosis().quiet * 200), T).tables[1]
+    assert (len(quiet.rows), quiet.more) == (rules_view.RULES_SHOWN, "and 200 more")
     assert len(findings.chain(diagnosis, T)) == findings.FINDINGS_SHOWN
 
 
@@ -591,6 +653,32 @@ def test_facts_that_no_reader_expects_are_shown_all_the_same() -> None:
     assert facts(groups["Recorder"].facts) == {"mode": "graph"}
 
 
+def test_the_environment_is_in_units_and_words_that_people_read() -> None:
+    parts = {
+        "environment": Part(
+            {
+                "memory": {"total": 25276063744, "swap_total": 0, "cgroup": {"version": 2, "oom": True}},
+                "redacted": {"url": 0, "name": 2},
+                "log_tail": [
+                    {"source": "stderr", "file": "/p/out.txt", "text": "first\n  second\x1b\n"},
+                    {"text": ""},
+                    {"source": "stdout", "text": "x\n" * 90},
+                    7,
+                ],
+            }
+        )
+    }
+    groups = {group.name: facts(group.facts) for group in surroundings.environment(samples.bundle(parts), T)}
+    assert groups["Memory"] == {"total": "23.5 GiB", "swap_total": "0", "cgroup.version": "2", "cgroup.oom": "true"}
+    assert groups["Secrets that were removed"] == {"name": "2"}
+    assert groups["Newest lines of the logs"]["out.txt"] == "first\n  second\\x1b"
+    assert groups["Newest lines of the logs"]["stdout"].splitlines() == ["x"] * surroundings.LOG_LINES
+    assert "Other" not in groups
+    none = {"environment": Part({"redacted": {"url": 0}, "log_tail": "the end", "memory": "much"})}
+    groups = {group.name: facts(group.facts) for group in surroundings.environment(samples.bundle(none), T)}
+    assert groups == {"Memory": {"Memory": "much"}, "Newest lines of the logs": {"a log": "the end"}}
+
+
 def test_a_million_facts_are_not_all_counted() -> None:
     parts = {"dataset": Part({str(number): number for number in range(100_000)})}
     (group,) = surroundings.environment(samples.bundle(parts), T)
@@ -604,12 +692,31 @@ def test_a_bundle_that_lacks_something_says_what_and_why() -> None:
     lacking = surroundings.completeness(samples.bundle({}, {"weights": "over the budget"}), T)
     assert not lacking.complete
     assert facts(lacking.lacking) == {"weights": "over the budget"}
+    assert lacking.sentence == "Not recorded: weights – over the budget."
+    assert not lacking.damaged
 
 
 def test_damage_that_was_met_while_reading_is_lacking_too() -> None:
     bundle = samples.bundle({})
     bundle.damaged["autopsy"] = "checksum"
-    assert facts(surroundings.completeness(bundle, T).lacking) == {"autopsy": "damaged: checksum"}
+    found = surroundings.completeness(bundle, T)
+    assert facts(found.lacking) == {"autopsy": "damaged: checksum"}
+    assert found.sentence == "Damaged in the bundle: autopsy – checksum."
+    assert found.damaged
+
+
+def test_parts_that_lack_for_one_reason_are_named_together_and_many_are_cut() -> None:
+    hang = dict.fromkeys(("batch", "weights"), "the device hangs")
+    assert surroundings.completeness(samples.bundle({}, hang), T).sentence == (
+        "Not recorded: batch, weights – the device hangs."
+    )
+    many = {f"part-{at}": f"reason {at}" for at in range(5)}
+    assert surroundings.completeness(samples.bundle({}, many), T).sentence == (
+        "Not recorded: part-0 – reason 0; part-1 – reason 1; part-2 – reason 2 …"
+    )
+    alike = {f"part-{at}": "" for at in range(20)}
+    sentence = surroundings.completeness(samples.bundle({}, alike), T).sentence
+    assert sentence.endswith("part-7…")
 
 
 def test_ranks_are_named_in_a_job_only() -> None:
@@ -617,8 +724,8 @@ def test_ranks_are_named_in_a_job_only() -> None:
     subject = replace(samples.diagnosis().subject, rank=3, world_size=8)
     bundle = in_memory({}, Header(run="r", rank=3, world_size=8))
     view = build(samples.diagnosis(subject=subject), bundle, T)
-    assert view.rank == "rank 3 of 8"
-    assert facts(view.subject)["Rank"] == "3 of 8"
+    assert view.rank == "rank 3 (of ranks 0 to 7)"
+    assert facts(view.subject)["Rank"] == "3 (of ranks 0 to 7)"
     assert "Written" not in facts(view.subject)
 
 
