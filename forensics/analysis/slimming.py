@@ -7,7 +7,7 @@ name, line, function). What goes is in `REMOVED`, and what goes besides when the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +33,9 @@ GIT = ("commit", "dirty")
 SOURCE = ("code", "context", "trace", "analyze_fail")
 PATHS = ("file", "cwd", "executable", "folder", "directory", "path")
 MAX_LOG_LINES = 50
+# Different texts of one bundle that are looked through for what is private: some seconds' worth.
+MAX_TEXTS = 50_000
+TOO_MANY = "tables with too many names to be looked through"
 
 REMOVED = (
     "tensors: weights, optimizer state, batch",
@@ -69,7 +72,7 @@ def slimmed(bundle: Bundle, secrets: Callable[[str], str] = str) -> Slim:
     environment = bundle.facts("environment")
     variables = mapping(environment.get("variables"))
     hosts = [environment.get("hostname"), variables.get("HOSTNAME"), variables.get("MASTER_ADDR")]
-    clean = Cleaner([host for host in hosts if isinstance(host, str)], secrets)
+    clean = _Words([host for host in hosts if isinstance(host, str)], secrets)
     content: dict[str, Part] = {}
     removed: dict[str, int] = {}
     missing = {name: clean.text(why) for name, why in bundle.missing.items()}
@@ -86,11 +89,13 @@ def slimmed(bundle: Bundle, secrets: Callable[[str], str] = str) -> Slim:
             facts = _environment(Case(bundle), removed)
         elif section == "batch" and count:
             facts = {**facts, "reason": LEFT_OUT}
-        tables = {
-            below: {name: _column(name, values, clean) for name, values in table.items()}
-            for below, _ in schema.section(section).tables
-            if (table := bundle.table(section, below))
-        }
+        tables = {}
+        for below, _ in schema.section(section).tables:
+            table = bundle.table(section, below)
+            if table and clean.can_take(table.values()):
+                tables[below] = {name: _column(name, values, clean) for name, values in table.items()}
+            elif table:
+                removed[TOO_MANY] = removed.get(TOO_MANY, 0) + 1
         content[section] = Part(_cleaned(facts, clean, removed), tables)
     missing |= {name: clean.text(why) for name, why in bundle.damaged.items() if name not in content}
     return Slim(content, missing, removed | dict(clean.counts))
@@ -121,6 +126,27 @@ def _environment(case: Case, removed: dict[str, int]) -> dict[str, Any]:
     for name in facts.keys() - kept.keys() - {"log_tail"}:
         removed[str(name)[:80]] = 1
     return {name: value for name, value in kept.items() if value not in ({}, [])}
+
+
+class _Words(Cleaner):
+    """Cleans each text once: names of parameters stand in many tables. After MAX_TEXTS of them it takes no more."""
+
+    def __init__(self, hosts: Iterable[str], secrets: Callable[[str], str]) -> None:
+        super().__init__(hosts, secrets)
+        self._known: dict[str, str] = {}
+
+    def text(self, text: str) -> str:
+        """The text without what is private; a note in its place where there were too many."""
+        if text not in self._known:
+            if len(self._known) >= MAX_TEXTS:
+                return LEFT_OUT
+            self._known[text] = super().text(text)
+        return self._known[text]
+
+    def can_take(self, columns: Iterable[Array]) -> bool:
+        """Whether all texts of a table are still to be had."""
+        new = {text for values in columns if values.dtype.kind == "U" for text in values.tolist()} - self._known.keys()
+        return len(self._known) + len(new) <= MAX_TEXTS
 
 
 def _cleaned(value: Any, clean: Cleaner, removed: dict[str, int], key: str = "") -> Any:

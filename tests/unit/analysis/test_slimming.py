@@ -182,3 +182,16 @@ def test_facts_of_the_wrong_type(junk: Any) -> None:
     names = ("variables", "hostname", "git", "log_tail", "command", "versions", "source")
     slim = slimmed(in_memory({"environment": Part(dict.fromkeys(names, junk)), "exception": Part({"chain": junk})}))
     told(slim)
+
+
+def test_more_names_than_can_be_looked_through_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slimming, "MAX_TEXTS", 40)
+    few, many = [f"layer{at}.weight" for at in range(10)], [f"saved cell{at}" for at in range(60)]
+    content = {
+        "gradients": Part({}, {"": {"parameter": np.array(few)}}),
+        "events": Part({}, {"": {"message": np.array(many)}}),
+    }
+    slim = slimmed(in_memory(content))
+    assert list(slim.content["gradients"].tables) == [""]
+    assert list(slim.content["events"].tables) == []
+    assert slim.removed[slimming.TOO_MANY] == 1
