@@ -9,12 +9,16 @@ from itertools import islice
 import numpy as np
 
 from forensics.analysis.evidence import Case, Row, rows
+from forensics.analysis.message import Message, t
 from forensics.errors import ForensicsError
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 MAX_COLUMNS = 1000
 # Elements of a batch are looked at one by one only up to this size.
 MAX_BYTES = 64 * 2**20
+# Standardised inputs deviate by 1 and hardly reach 10; ten times that is far outside (own).
+FAR_DEVIATION = 10.0
+FAR_MAGNITUDE = 100.0
 
 
 def float_columns(case: Case) -> list[Row]:
@@ -74,25 +78,39 @@ def extreme_samples(case: Case) -> tuple[float, str, list[int]]:
     return best
 
 
-def constant_samples(case: Case) -> tuple[str, list[int]]:
-    """Samples of the fatal batch whose features are all one number, zero most often, and their column's name.
+def constant_samples(case: Case, kinds: str = "f") -> tuple[str, list[int], float]:
+    """Samples of the fatal batch whose features are all one number: their column, which they are, and that number.
 
-    Only where they are a part of the batch: a column that is constant in every sample is meant to be.
+    Only where they are a part of the batch: a column that is constant in every sample is meant to be. The number is
+    that of the first of them. `kinds` are NumPy's kinds of columns to look at; "", none and NaN where none is so.
     """
     for name in case.bundle.tensor_names("batch")[:MAX_COLUMNS]:
         try:
             values = case.bundle.tensor("batch", name, MAX_BYTES).values()
         except (ForensicsError, KeyError):
             continue
-        if values.dtype.kind != "f" or values.ndim < 2 or not values.size:
+        if values.dtype.kind not in kinds or values.ndim < 2 or not values.size:
             continue
         rows = values.reshape(len(values), -1).astype(np.float64)
         if rows.shape[1] < 2:
             continue
         same = np.flatnonzero(rows.min(axis=1) == rows.max(axis=1))
         if 0 < len(same) <= len(rows) // 2:
-            return name[:200], [int(at) for at in same[:8]]
-    return "", []
+            return name[:200], [int(at) for at in same], float(rows[same[0], 0])
+    return "", [], math.nan
+
+
+def far_column(case: Case) -> Row | None:
+    """The floating-point column that lies farthest outside of what standardised inputs are; None where none does."""
+    known = [(float(row.get("std") or 0), row) for row in float_columns(case) if not bad_count(row)]
+    far = [(std, row) for std, row in known if std > FAR_DEVIATION or largest([row])[0] > FAR_MAGNITUDE]
+    return max(far, key=lambda item: largest([item[1]])[0], default=(0.0, None))[1]
+
+
+def listed(samples: Sequence[int]) -> Message | str:
+    """Numbers of samples for a sentence, the first eight of many."""
+    shown = ", ".join(map(str, samples[:8]))
+    return t("{samples} and {count} more", samples=shown, count=len(samples) - 8) if len(samples) > 8 else shown
 
 
 def _is_mask(row: Row) -> bool:

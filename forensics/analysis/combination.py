@@ -70,6 +70,10 @@ def primary(findings: Sequence[Finding], *, wrong: bool) -> Finding | None:
     if not candidates:
         candidates = [item for item in findings if item.cause in NOTHING_WRONG and item.role == "initiating"]
     chosen = min(candidates, key=_gravest_first, default=None)
+    if chosen is not None and chosen.cause in _BREAKS:
+        # What stopped the training is the collapse; its sentence names the operator that brought it about.
+        collapsed = [item for item in findings if item.cause == "loss-scale-collapse" and item.severity == "critical"]
+        return min(collapsed, key=_gravest_first, default=chosen)
     if chosen is not None and chosen.cause in _UNREST:
         # A break that was seen in an operator, and that the unrest does not explain, is the better answer.
         seen = [item for item in candidates if item.cause in _BREAKS and item.status == "established"]

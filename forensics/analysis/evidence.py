@@ -79,6 +79,12 @@ class Case:
         """MindSpore's own settings: mode, device_target and so on."""
         return mapping(self.bundle.facts("environment").get("mindspore"))
 
+    @property
+    def device_target(self) -> str:
+        """MindSpore's device_target, e.g. "CPU"; "" where it is not known."""
+        target = self.framework.get("device_target")
+        return target if isinstance(target, str) else ""
+
     @cached_property
     def fatal_step(self) -> int | None:
         """The step at which the trigger fired."""

@@ -8,6 +8,8 @@ _CONFIRM = t(
     "To confirm, run the fatal step again with the change: the bundle holds its batch (/batch/tensors) and the weights "
     "from before it (/weights/tensors), and h5py opens them."
 )
+_BFLOAT16 = t("On devices that support it, train in bfloat16, which has float32's range.")
+_MASK = t("In a mask, use -1e4 in place of -1e9: the latter is −inf in float16.")
 
 REMEDIES: dict[str, tuple[Message, ...]] = {
     "log-of-nonpositive": (
@@ -98,8 +100,8 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
             "Bring the magnitudes down before it: normalise (nn.LayerNorm), or scale the logits or the attention "
             "scores before they are multiplied or summed."
         ),
-        t("On devices that support it, train in bfloat16, which has float32's range."),
-        t("In a mask, use -1e4 in place of -1e9: the latter is −inf in float16."),
+        _BFLOAT16,
+        _MASK,
         _CONFIRM,
     ),
     "fp16-underflow": (
@@ -172,3 +174,15 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
         t("To confirm, run the step again with these samples left out."),
     ),
 }
+
+
+def fitting(cause: str, *, device: str, mask: bool) -> tuple[Message, ...]:
+    """The steps for a cause, without those that cannot apply.
+
+    Args:
+        device: MindSpore's device_target, "" where it is not known; bfloat16 is no way out on a CPU.
+        mask: whether a large negative constant took part, as in an attention mask. Then its step comes first.
+    """
+    steps = REMEDIES.get(cause, ())
+    kept = tuple(step for step in steps if step is not _MASK and not (step is _BFLOAT16 and device.upper() == "CPU"))
+    return (_MASK, *kept) if mask and _MASK in steps else kept

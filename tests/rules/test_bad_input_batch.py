@@ -123,3 +123,13 @@ def test_a_column_that_is_bad_in_every_sample_is_no_matter_of_samples() -> None:
     finding = fired(RULE, given)
     assert "in each of the 4 samples" in str(finding.headline)
     assert "the column itself is at fault" in str(finding.remedy[0])
+
+
+def test_many_samples_are_listed_in_part() -> None:
+    x = np.random.default_rng(8).random((16, 4)).astype(np.float32)
+    x[:12, 0] = math.nan
+    facts = {"bad_samples": {"x": list(range(12))}}
+    finding = fired(RULE, bundle(trigger="nan-loss", batch={"x": statistics(x)}, batch_facts=facts))
+    assert "in samples 0, 1, 2, 3, 4, 5, 6, 7 and 4 more" in str(finding.headline)
+    for sentence in (finding.headline, finding.summary, finding.explanation):
+        assert "…" not in str(sentence)

@@ -24,8 +24,69 @@ def test_the_same_amount_at_every_step() -> None:
     memory = {"memory": {"total": 4096 * MIB}}
     finding = fired(RULE, resident((500 + 8 * STEPS) * MIB, environment=memory))
     assert (finding.cause, finding.severity, finding.status) == ("host-memory-leak", "warning", "supported")
-    assert "grows by 8.0 MiB a step" in str(finding.headline)
-    assert "390 more steps fill the machine" in str(finding.headline)
+    said = str(finding.headline)
+    assert "grows by 8.0 MiB a step, from 548.0 MiB at step 7 to 972.0 MiB at step 60" in said
+    assert "memory is full in about" in said
+
+
+def test_every_number_counts_from_one_step() -> None:
+    finding = fired(RULE, resident((500 + 8 * STEPS) * MIB))
+    first, last, share, _ = finding.evidence
+    assert (finding.step, first.step, first.value, last.value) == (7, 7, 548.0 * MIB, 972.0 * MIB)
+    assert share.value == pytest.approx((972 - 548) / 548)
+    assert "77.4 % of what it was at step 7" in str(finding.summary)
+    assert "full in" not in str(finding.headline)
+
+
+def test_one_odd_value_at_the_end_is_no_growth() -> None:
+    values = np.full(60, 500.0)
+    values[-1] = 2000.0
+    quiet(RULE, resident(values * MIB))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.01, "full in about 4 seconds"),
+        (0.3, "full in about 2 minutes"),
+        (30.0, "full in about 3 hours"),
+        (3600.0, "full in about 16 days"),
+        (math.nan, "full in about 390 steps"),
+    ],
+)
+def test_how_long_it_takes(seconds: float, said: str) -> None:
+    clock = 100.0 + seconds * STEPS
+    given = resident(
+        (500 + 8 * STEPS) * MIB, environment={"memory": {"total": 4096 * MIB}}, monotonic=clock, step_time=math.nan
+    )
+    assert said in str(fired(RULE, given).headline)
+
+
+def test_without_a_clock_the_time_of_the_steps_themselves_counts() -> None:
+    memory = {"memory": {"total": 4096 * MIB}}
+    given = resident((500 + 8 * STEPS) * MIB, environment=memory, monotonic=math.nan, step_time=0.3)
+    assert "full in about 2 minutes" in str(fired(RULE, given).headline)
+
+
+def test_available_memory_counts_and_not_the_machines() -> None:
+    memory = {"total": 65536 * MIB, "available": 1000 * MIB, "process_rss": 972 * MIB}
+    finding = fired(RULE, resident((500 + 8 * STEPS) * MIB, environment={"memory": memory}))
+    assert finding.evidence[1].threshold == 1972 * MIB
+    group = {**memory, "cgroup": {"limit": 1500 * MIB}}
+    finding = fired(RULE, resident((500 + 8 * STEPS) * MIB, environment={"memory": group}))
+    assert finding.evidence[1].threshold == 1500 * MIB
+    alone = {"available": 1000 * MIB, "process_rss": 972 * MIB}
+    finding = fired(RULE, resident((500 + 8 * STEPS) * MIB, environment={"memory": alone}))
+    assert finding.evidence[1].threshold == 1972 * MIB
+
+
+def test_advice_by_what_a_step_keeps() -> None:
+    large = [str(step) for step in fired(RULE, resident((500 + 8 * STEPS) * MIB)).remedy]
+    small = [str(step) for step in fired(RULE, resident((500 + 0.2 * np.arange(2000)) * MIB)).remedy]
+    assert large[0].startswith("Megabytes a step")
+    assert not any("losses.append" in step for step in large)
+    assert "losses.append" in small[0]
+    assert all("not MindSpore's own C++ allocations" in steps[-2] for steps in (large, small))
 
 
 def test_near_the_limit_it_is_critical() -> None:

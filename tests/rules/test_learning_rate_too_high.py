@@ -147,3 +147,37 @@ def test_hostile_rates(rates: list[float]) -> None:
     assert not diagnose(given).failed
     assert diagnose(given).verdict.cause in (CAUSE, "exploding-gradients")
     assert fired(RULE, bundle(loss=DIVERGED, learning_rate=[1e308] * 8)).score <= 100
+
+
+class TestAfterAJump:
+    """A rate that jumped explains whatever the loss did from the next step on."""
+
+    # A run that went wild and came back below twice its level now and then.
+    LOSSES = (*[0.8, 0.75, 0.82, 0.78] * 10, 0.7, 2.4, 31.0, 55.0, *[21.0, 38.0, 27.0, 1.2] * 10, 22.0, 53.0)
+
+    def given(self, before: float, after: float) -> dict[str, Any]:
+        rates = [before] * 40 + [after] * (len(self.LOSSES) - 40)
+        return {"loss": self.LOSSES, "learning_rate": rates, "model": SGD}
+
+    def test_it_leads_over_the_spike(self) -> None:
+        diagnosis = diagnose(bundle(**self.given(0.01, 5.0)))
+        assert (diagnosis.verdict.cause, diagnosis.verdict.step) == (CAUSE, 42)
+        assert "rose 500.0 times at step 41" in str(diagnosis.verdict.headline)
+        spikes = [item for item in diagnosis.findings if item.cause == "loss-spike"]
+        assert spikes
+        assert {item.role for item in spikes} == {"cascade"}
+
+    def test_a_jump_to_a_rate_that_is_ordinary_by_itself(self) -> None:
+        finding = fired(RULE, bundle(**self.given(0.001, 0.1)))
+        assert (finding.step, finding.confidence) == (42, 0.85)
+        quiet(RULE, bundle(**self.given(0.05, 0.1)))
+
+    def test_a_restart_to_a_rate_that_was_used_before(self) -> None:
+        given = self.given(0.001, 0.1)
+        given["learning_rate"] = [0.1, 0.1, *given["learning_rate"][2:]]
+        quiet(RULE, bundle(**given))
+
+    def test_a_jump_long_before_counts_for_nothing(self) -> None:
+        given = self.given(0.001, 0.1)
+        given["learning_rate"] = [0.001] * 5 + [0.1] * (len(self.LOSSES) - 5)
+        quiet(RULE, bundle(**given))

@@ -91,6 +91,39 @@ def test_the_operator_that_no_scale_helps_is_named() -> None:
         "trigger": "loss-scale-collapse",
     }
     finding = fired(RULE, bundle(**given, autopsy=facts))
-    assert "Sqrt in train.py:34 is not finite at any scale" in str(finding.headline)
-    assert str(finding.remedy[0]).startswith("Mend Sqrt in train.py:34")
+    assert "the gradient of Sqrt in train.py:34 is not finite at any loss scale" in str(finding.headline)
+    assert str(finding.remedy[0]).startswith("Mend the gradient of Sqrt in train.py:34")
+    assert "ops.sqrt(x + 1e-12)" in str(finding.remedy[1])
+    assert not any("Find what makes" in str(step) for step in finding.remedy)
     assert "Find what makes" in str(fired(RULE, bundle(**given)).remedy[0])
+
+
+def test_an_operator_that_was_seen_started_it_and_the_collapse_followed() -> None:
+    facts = autopsy("Sqrt", inputs=[np.array([0.0, 1.0])], outputs=[np.array([math.inf])], phase="backward")
+    scale = 32768.0 / 2.0 ** np.arange(16)
+    diagnosis = diagnose(
+        bundle(loss=np.ones(16), loss_scale=scale, overflow=1.0, trigger="loss-scale-collapse", autopsy=facts)
+    )
+    assert diagnosis.verdict.cause == "loss-scale-collapse"
+    assert str(diagnosis.verdict.headline).startswith("the gradient of Sqrt in train.py:34")
+    assert [(item.cause, item.role, item.step) for item in diagnosis.chain] == [
+        ("singular-gradient", "initiating", 1),
+        ("loss-scale-collapse", "cascade", 1),
+    ]
+    # The autopsy itself watched the newest step.
+    assert diagnosis.origin is not None
+    assert (diagnosis.origin.op, diagnosis.origin.step) == ("Sqrt", 16)
+
+
+def test_an_operator_in_float16_leaves_the_collapse_the_first_cause() -> None:
+    half = np.array([math.inf], np.float16)
+    facts = autopsy("Mul", inputs=[np.array([300.0], np.float16)], outputs=[half], phase="backward")
+    finding = fired(RULE, scaled(HALVING, np.ones(17), trigger="loss-scale-collapse", autopsy=facts))
+    assert finding.role == "initiating"
+    assert "loss scaling gave up" in str(finding.headline)
+
+
+def test_an_operator_of_the_forward_pass_is_named_by_itself() -> None:
+    facts = autopsy("Log", inputs=[np.array([0.0, 1.0])], outputs=[np.array([-math.inf, 0.0])])
+    finding = fired(RULE, scaled(HALVING, np.ones(17), trigger="loss-scale-collapse", autopsy=facts))
+    assert str(finding.headline).startswith("Log in train.py:34 is not finite")

@@ -478,9 +478,87 @@ def test_what_is_odd_about_the_batch_of_a_division_by_zero() -> None:
     facts = autopsy("Div", inputs=[np.ones(3), np.array([0.0, 1.0, 2.0])], outputs=[np.array([math.inf, 1.0, 0.5])])
     given: dict[str, Any] = {"loss": [1.0, math.nan], "trigger": "nan-loss", "autopsy": facts}
     said = str(fired(RULE, bundle(**given, batch_tensors={"x": values})).explanation)
-    assert "samples of column x that are one number throughout (4)" in said
-    assert "What this batch has" not in str(fired(RULE, bundle(**given, batch_tensors={"x": values[:4]})).explanation)
-    assert "What this batch has" not in str(fired(RULE, bundle(**given, batch_tensors={"x": values * 0})).explanation)
+    assert "Why this step: sample 4 of column x is 0 throughout." in said
+    figures = {"x": statistics(values)}
+    evidence = fired(RULE, bundle(**given, batch=figures, batch_tensors={"x": values})).evidence[-1]
+    assert (evidence.path, evidence.value) == ("/batch/statistics/zero", 4)
+    assert "Why this step" not in str(fired(RULE, bundle(**given, batch_tensors={"x": values[:4]})).explanation)
+    assert "Why this step" not in str(fired(RULE, bundle(**given, batch_tensors={"x": values * 0})).explanation)
+    values[2] = 3
+    said = str(fired(RULE, bundle(**given, batch_tensors={"x": values})).explanation)
+    assert "samples 2, 4 of column x are each one number throughout (3.0)." in said
+
+
+def test_a_sample_of_nothing_but_padding() -> None:
+    tokens = np.arange(1, 25, dtype=np.int32).reshape(6, 4)
+    tokens[5] = 0
+    facts = autopsy("Softmax", inputs=[np.full((2, 2), -math.inf)], outputs=[BAD])
+    given: dict[str, Any] = {"loss": [1.0, math.nan], "trigger": "nan-loss", "batch_tensors": {"tokens": tokens}}
+    finding = fired(RULE, bundle(**given, autopsy=facts))
+    assert finding.cause == "softmax-all-masked"
+    assert "sample 5 of column tokens is 0 throughout" in str(finding.explanation)
+    other = autopsy("Div", inputs=[ONES, P], outputs=[INFINITE])
+    assert "Why this step" not in str(fired(RULE, bundle(**given, autopsy=other)).explanation)
+
+
+@pytest.mark.parametrize(
+    ("factor", "losses", "said"),
+    [
+        (50.0, [1.0, math.nan], True),
+        (9.0, [1.0, math.nan], False),
+        (50.0, [math.nan, math.nan], False),
+    ],
+)
+def test_a_batch_far_outside_of_the_usual(factor: float, losses: list[float], said: bool) -> None:
+    values = (np.random.default_rng(5).standard_normal((8, 16)) * factor).astype(np.float32)
+    facts = autopsy("Exp", inputs=[ONES * 100], outputs=[INFINITE])
+    given: dict[str, Any] = {"loss": losses, "trigger": "nan-loss", "autopsy": facts}
+    finding = fired(RULE, bundle(**given, batch={"x": statistics(values), "ids": statistics(np.array([9999]))}))
+    assert ("Why this step: its batch reaches" in str(finding.explanation)) is said
+    peak = max(finding.evidence, key=lambda item: item.path.startswith("/batch"))
+    assert (peak.path in ("/batch/statistics/max", "/batch/statistics/min")) is said
+    if said:
+        assert isinstance(peak.value, float)
+        assert abs(peak.value) == pytest.approx(np.abs(values).max())
+
+
+def test_one_sample_far_outside_is_enough() -> None:
+    values = np.random.default_rng(6).standard_normal((64, 16)).astype(np.float32)
+    values[3, 2] = -150.0
+    facts = autopsy("Exp", inputs=[ONES * 100], outputs=[INFINITE])
+    given: dict[str, Any] = {"loss": [1.0, math.nan], "trigger": "nan-loss", "autopsy": facts}
+    finding = fired(RULE, bundle(**given, batch={"x": statistics(values)}))
+    assert (finding.evidence[-1].path, finding.evidence[-1].value) == ("/batch/statistics/min", -150.0)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "scalars", "masks"),
+    [
+        ("Add", [np.array([300.0], np.float16), np.array([-6e4, 0.0], np.float16)], [], True),
+        ("Add", [np.array([-6e4, 6e4], np.float16), np.array([6e4, -6e4], np.float16)], [], False),
+        ("Select", [np.array([1.0], np.float16), np.array([-1e9], np.float32)], [], True),
+        ("MaskedFill", [np.array([1.0], np.float16)], [-1e9], True),
+        ("Muls", [np.array([1.0, 0.0], np.float16)], [-1e9], True),
+        ("Muls", [np.array([300.0], np.float16)], [-300.0], False),
+        ("Cast", [np.array([0.0, -1e9], np.float32)], [], True),
+        ("Cast", [np.array([1e5, -1e5], np.float32)], [], False),
+        ("MatMul", [np.array([-3e4], np.float16), np.array([3e4], np.float16)], [], False),
+    ],
+)
+def test_masks_are_spoken_of_where_there_is_one(op: str, inputs: list[Any], scalars: list[float], masks: bool) -> None:
+    output = tensor(np.array([math.inf]), "float16")
+    given = {"tried": True, "finite": True, "out_max": 1e9}
+    finding = fired(RULE, broken(op, inputs, output, scalars=scalars, float32=given))
+    assert finding.cause == "fp16-overflow"
+    assert any("In a mask" in str(step) for step in finding.remedy) is masks
+
+
+def test_bfloat16_is_no_way_out_on_a_cpu() -> None:
+    facts = autopsy("Mul", inputs=[np.array([300.0], np.float16)], outputs=[np.array([math.inf], np.float16)])
+    given: dict[str, Any] = {"loss": [1.0, math.nan], "trigger": "nan-loss", "autopsy": facts}
+    for target, offered in (("CPU", False), ("Ascend", True), (3, True)):
+        finding = fired(RULE, bundle(**given, environment={"mindspore": {"device_target": target}}))
+        assert any("bfloat16" in str(step) for step in finding.remedy) is offered
 
 
 def test_a_conversion_of_the_programs_own_is_named_first() -> None:
@@ -495,3 +573,29 @@ def test_a_conversion_of_the_programs_own_is_named_first() -> None:
     assert finding.cause == "fp16-overflow"
     assert str(finding.remedy[0]).startswith("train.py:30 converts to float16 itself")
     assert "to_float" in str(fired(RULE, bundle(**given, operators=rows[1:])).remedy[0])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"dtype": "float32", "shape": "4,4", "std": math.inf, "min": math.nan, "max": math.nan},
+        {"dtype": "float32", "shape": "", "std": math.nan, "min": -1e30, "max": math.inf},
+        {"dtype": "float32", "shape": "4,4", "std": -1.0, "min": 0.5, "max": 0.5},
+    ],
+)
+def test_hostile_figures_of_the_batch(column: dict[str, Any]) -> None:
+    facts = autopsy("Exp", inputs=[ONES * 100], outputs=[INFINITE])
+    single = {"x": np.arange(4, dtype=np.float32).reshape(4, 1), "n": np.float32(3)}
+    given: dict[str, Any] = {"loss": [1.0, math.nan], "trigger": "nan-loss", "batch_tensors": single}
+    assert fired(RULE, bundle(**given, autopsy=facts, batch={"x": column})).cause == "exp-overflow"
+    facts = autopsy("Div", inputs=[ONES, P], outputs=[INFINITE])
+    assert "sample" not in str(fired(RULE, bundle(**given, autopsy=facts, batch={"x": column})).explanation)
+
+
+def test_inputs_without_a_finite_element_or_a_type() -> None:
+    facts = autopsy("Mul", inputs=[{"nan": 4}, tensor(ONES, "float32")], outputs=[BAD])
+    notes = [
+        str(item.note) for item in fired(RULE, bundle(loss=[1.0, math.nan], trigger="nan-loss", autopsy=facts)).evidence
+    ]
+    assert notes[0] == "input 1 of Mul: no finite element"
+    assert notes[1].startswith("input 2 of Mul (float32): largest 1.0")

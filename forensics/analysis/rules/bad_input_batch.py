@@ -13,6 +13,7 @@ from forensics.analysis.batch_columns import (
     extreme_samples,
     float_columns,
     largest,
+    listed,
     nonfinite_columns,
 )
 from forensics.analysis.evidence import Case, Row, mapping
@@ -68,7 +69,7 @@ class BadInputBatch(Rule):
         wrong = not case.asked_for and case.trigger_kind not in ("exception", "hang", "signal", "killed")
         ratio, name, samples = extreme_samples(case)
         if ratio >= limits["ratio"].warning:
-            where = {"samples": _listed(samples), "name": name, "ratio": figure(ratio)}
+            where = {"samples": listed(samples), "name": name, "ratio": figure(ratio)}
             detail = counted(
                 len(samples),
                 t("sample {samples} of column {name} is {ratio} times larger than the others", **where),
@@ -160,7 +161,7 @@ def _nonfinite(case: Case, columns: Sequence[Row]) -> Finding:
             size=size,
         )
     elif samples:
-        where = {"name": _said(row), "count": count, "kind": kind, "samples": _listed(samples)}
+        where = {"name": _said(row), "count": count, "kind": kind, "samples": listed(samples)}
         detail = counted(
             len(samples),
             t("column {name} holds {count} {kind}, in sample {samples}", **where),
@@ -201,7 +202,9 @@ def _finding(
         origin=Origin(phase="input", step=case.fatal_step, parameter=column),
         headline=t("the batch itself is bad: {detail}", detail=detail),
         summary=t("The batch of the fatal step: {detail}.", detail=detail),
-        explanation=t("What enters the network is wrong before any operator runs; all that follows follows from it."),
+        explanation=t(
+            "What enters the network is wrong before any operator runs; the rest of the step only passes it on."
+        ),
         remedy=_REMEDY,
         evidence=(evidence,),
     )
@@ -214,8 +217,3 @@ def _name(row: Row) -> str:
 def _said(row: Row) -> str:
     """The name in a sentence that says "column" already: a loop's batches have columns named "column 0"."""
     return _name(row).removeprefix("column ")
-
-
-def _listed(samples: Sequence[int]) -> str:
-    shown = ", ".join(map(str, samples[:8]))
-    return f"{shown} …" if len(samples) > 8 else shown

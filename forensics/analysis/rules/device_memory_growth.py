@@ -37,8 +37,8 @@ class DeviceMemoryGrowth(Rule):
         leak = growth(case.steps, case.series("device_memory"))
         if leak is None:
             return Quiet(None, limits["share"].warning, t("too few steps"))
-        if leak.share < limits["share"].warning or leak.steady < limits["steady"].warning:
-            return Quiet(leak.share, limits["share"].warning, t("growth over the start"))
+        if leak.sure < limits["share"].warning or leak.steady < limits["steady"].warning:
+            return Quiet(leak.sure, limits["share"].warning, t("growth over the start"))
         step = int(case.steps[-1])
         return Finding(
             cause="device-memory-growth",
@@ -47,14 +47,21 @@ class DeviceMemoryGrowth(Rule):
             confidence=0.8,
             role="initiating",
             status="supported",
-            step=int(case.steps[0]),
+            step=leak.since,
             headline=t(
-                "device memory grows by {rate} MiB a step: {mib} MiB up to step {step}",
+                "device memory grows by {rate} MiB a step, from {first} MiB at step {since} to {last} MiB at step "
+                "{step}",
                 rate=figure(leak.per_step / MIB),
-                mib=figure(leak.grown / MIB),
+                first=figure(leak.first / MIB),
+                since=leak.since,
+                last=figure(leak.last / MIB),
                 step=step,
             ),
-            summary=t("Device memory grew by {share} % of its start, steadily.", share=figure(100 * leak.share)),
+            summary=t(
+                "Device memory grew by {share} % of what it was at step {since}, steadily.",
+                share=figure(100 * leak.share, 3),
+                since=leak.since,
+            ),
             explanation=t("Step after step needs the same; what grows is kept from one to the next."),
             remedy=(
                 t("Keep numbers instead of tensors, and cut states that are carried over with ops.stop_gradient."),

@@ -8,12 +8,37 @@ from typing import ClassVar
 
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
-from forensics.analysis.memory import MIB, growth, host_limit
-from forensics.analysis.message import figure, t
+from forensics.analysis.memory import MIB, Leak, growth, lasting, pace, reachable
+from forensics.analysis.message import Message, figure, t
 from forensics.analysis.rule import Limit, Rule, score
 
 # A process that has grown by half is leaking, however slowly.
 MUCH = 0.5
+# From this share of what it can come to on, the memory killer is near.
+NEAR = 0.92
+# What a step keeps tells what it is: bytes and kilobytes are numbers and their graphs, megabytes are arrays.
+_SMALL = (
+    t(
+        "Keep numbers instead of tensors: losses.append(float(loss.asnumpy())); a tensor that is kept holds what it "
+        "came from."
+    ),
+    t("Look at the lists that callbacks append to at each step, and at figures that are never closed."),
+)
+_LARGE = (
+    t(
+        "Megabytes a step are whole arrays and no list of losses: look for outputs, activations or batches that are "
+        "kept, by a callback or an attribute of the network, and for a data set that caches its samples."
+    ),
+    t(
+        "To tell which, run the data set alone for some hundred steps (create_dict_iterator), then training without "
+        "your callbacks: memory stays level where the one at fault is left out."
+    ),
+)
+_TRACE = t(
+    "To find the line, compare two tracemalloc snapshots some hundred steps apart. They show what Python and NumPy "
+    "allocated, and not MindSpore's own C++ allocations (tensors, the data pipeline)."
+)
+_CONFIRM = t("To confirm, watch the process's resident memory over a few hundred steps: it should stay level.")
 
 
 class HostMemoryLeak(Rule):
@@ -47,58 +72,66 @@ class HostMemoryLeak(Rule):
             return Quiet(None, limits["share"].warning, t("too few steps"))
         mib = leak.grown / MIB
         if not (
-            leak.share >= limits["share"].info
-            and mib >= limits["size"].info
-            and leak.steady >= limits["steady"].warning
+            leak.sure >= limits["share"].info and mib >= limits["size"].info and leak.steady >= limits["steady"].warning
         ):
-            return Quiet(leak.share, limits["share"].warning, t("growth over the start, {mib} MiB", mib=figure(mib)))
+            return Quiet(leak.sure, limits["share"].warning, t("growth over the start, {mib} MiB", mib=figure(mib)))
         # Slower than the framework's own growth, only the sum over a long run tells.
-        fast = leak.per_step / MIB >= limits["rate"].warning or leak.share >= MUCH
-        warns = fast and leak.share >= limits["share"].warning and mib >= limits["size"].warning
-        limit = host_limit(case)
-        left = (limit - leak.last) / leak.per_step if math.isfinite(limit) else math.nan
-        near = leak.last >= 0.92 * limit
-        step = int(case.steps[-1])
-        until = t("; {left} more steps fill the machine", left=int(left)) if 0 <= left < 1e9 else t("")
+        fast = leak.per_step / MIB >= limits["rate"].warning or leak.sure >= MUCH
+        warns = fast and leak.sure >= limits["share"].warning and mib >= limits["size"].warning
+        limit = reachable(case)
+        step, near = int(case.steps[-1]), leak.last >= NEAR * limit
+        points = score(leak.share, limits["share"])
         return Finding(
             cause="host-memory-leak",
             severity="critical" if near else "warning" if warns else "info",
-            score=score(leak.share, limits["share"]) if warns else min(74.0, score(leak.share, limits["share"])),
+            score=points if warns else min(74.0, points),
             confidence=0.85 if warns else 0.5,
             role="initiating",
             status="supported",
-            step=int(case.steps[0]),
+            step=leak.since,
             phase=None,
             headline=t(
-                "host memory grows by {rate} MiB a step: {mib} MiB up to step {step}{until}",
+                "host memory grows by {rate} MiB a step, from {first} MiB at step {since} to {last} MiB at step "
+                "{step}{until}",
                 rate=figure(leak.per_step / MIB),
-                mib=figure(mib),
+                first=figure(leak.first / MIB),
+                since=leak.since,
+                last=figure(leak.last / MIB),
                 step=step,
-                until=until,
+                until=_until(case, leak, limit),
             ),
-            summary=t("Resident memory grew by {share} % of its start, steadily.", share=figure(100 * leak.share)),
+            summary=t(
+                "Resident memory grew by {share} % of what it was at step {since}, steadily.",
+                share=figure(100 * leak.share, 3),
+                since=leak.since,
+            ),
             explanation=t(
                 "The second half of the run grew {steady} times as fast as the first: a cache would have filled up.",
-                steady=figure(leak.steady),
+                steady=figure(leak.steady, 3),
             ),
-            remedy=(
-                t(
-                    "Keep numbers instead of tensors: losses.append(float(loss.asnumpy())); a tensor that is kept "
-                    "holds what it came from."
-                ),
-                t("Look at what callbacks and the data set append to or cache, and at figures that are never closed."),
-                t("To find it, take two tracemalloc snapshots some hundred steps apart and compare them."),
-                t("To confirm, watch the process's resident memory over a few hundred steps: it should stay level."),
-            ),
+            remedy=(*(_LARGE if leak.per_step >= MIB else _SMALL), _TRACE, _CONFIRM),
             evidence=(
+                Evidence(
+                    "/scalars/host_rss",
+                    leak.since,
+                    leak.first,
+                    None,
+                    t("resident bytes, where the growth is counted from"),
+                ),
                 Evidence(
                     "/scalars/host_rss",
                     step,
                     leak.last,
                     limit if math.isfinite(limit) else None,
-                    t("resident bytes, beside the limit"),
+                    t("resident bytes, beside what the process can come to"),
                 ),
-                Evidence("/scalars/host_rss", None, leak.share, limits["share"].warning, t("growth over the start")),
+                Evidence(
+                    "/scalars/host_rss",
+                    None,
+                    leak.share,
+                    limits["share"].warning,
+                    t("growth since step {since}", since=leak.since),
+                ),
                 Evidence(
                     "/scalars/host_rss",
                     None,
@@ -108,3 +141,14 @@ class HostMemoryLeak(Rule):
                 ),
             ),
         )
+
+
+def _until(case: Case, leak: Leak, limit: float) -> Message:
+    """How long it takes until memory is full at this pace; nothing where the room is not known."""
+    left = (limit - leak.last) / leak.per_step if math.isfinite(limit) else math.nan
+    if not 0 <= left < 1e9:
+        return t("")
+    seconds = left * pace(case)
+    if math.isfinite(seconds):
+        return t("; at this pace memory is full in about {time}", time=lasting(seconds))
+    return t("; memory is full in about {left} steps", left=f"{float(f'{left:.2g}'):.0f}")

@@ -16,6 +16,7 @@ from forensics.analysis.instability import (
     Instability,
     assess,
     finite_beginning,
+    rate_around,
     rate_scale,
     rises,
 )
@@ -55,11 +56,11 @@ class LearningRateTooHigh(Rule):
         effective = np.abs(case.series("learning_rate")) * scale
         if np.isinf(effective).any():
             return _infinite(case, effective, limit)
-        unrest = assess(case, limits)
-        if unrest is not None and unrest.blame == CAUSE:
+        unrest, at = assess(case, limits), _ruined(case, effective, limits)
+        if unrest is not None and unrest.blame == CAUSE and not (at is not None and _never_over(case, at, unrest)):
             return _came_apart(case, unrest, limits["jump"])
-        if (at := _ruined(case, effective, limit)) is not None:
-            return _after_a_high_rate(case, at, effective, limit)
+        if at is not None:
+            return _after_a_high_rate(case, at, effective, limits)
         if (found := _at_once(case, effective, limit)) is not None:
             return found
         return Quiet(float(np.nanmax(effective)), limit.warning, t("the highest effective learning rate"))
@@ -74,10 +75,11 @@ def _infinite(case: Case, effective: Series, limit: Limit) -> Finding:
 
 def _came_apart(case: Case, unrest: Instability, jump: Limit) -> Finding:
     rate, step = unrest.rate, int(case.steps[unrest.onset])
+    jumped = rate.jump >= jump.warning
     factor = max(item.factor for item in (unrest.loss, unrest.gradient) if item is not None)
     points = max(rate.level, score(rate.jump, jump))
     what = t("loss") if unrest.loss is not None else t("gradient norm")
-    if rate.jump >= jump.warning:
+    if jumped:
         why = t(
             "the learning rate rose {jump} times at step {at}", jump=figure(rate.jump), at=int(case.steps[rate.jump_at])
         )
@@ -90,7 +92,7 @@ def _came_apart(case: Case, unrest: Instability, jump: Limit) -> Finding:
     grave = case.numerical or factor >= APART**2
     return _finding(
         case,
-        step,
+        _first_after(case, rate.jump_at, unrest.onset) if jumped else step,
         points,
         unrest.confidence,
         t(
@@ -117,20 +119,42 @@ def _came_apart(case: Case, unrest: Instability, jump: Limit) -> Finding:
     )
 
 
-def _ruined(case: Case, effective: Series, limit: Limit) -> int | None:
-    """Index of a loss that jumped to five times its level right after updates with a remarkable rate."""
+def _first_after(case: Case, jump_at: int, onset: int) -> int:
+    """The first step that the jumped rate can have harmed: whatever the loss did from there on follows from it."""
+    return int(case.steps[min(jump_at + 1, onset)])
+
+
+def _never_over(case: Case, at: int, unrest: Instability) -> bool:
+    """Whether the unrest is that of the jump at index `at`, though the loss was near its level once in between."""
+    between = rises(finite_beginning(case.loss))[0][at : unrest.onset]
+    return len(between) > 0 and float(np.median(between)) >= 2
+
+
+def _ruined(case: Case, effective: Series, limits: Mapping[str, Limit]) -> int | None:
+    """Index of a loss that jumped to five times its level after updates with a remarkable rate, or after its jump.
+
+    A rate that jumps back to what was used before, as at a restart of the schedule, must be remarkable by itself.
+    """
+    limit = rate_scale(case, limits)[0]
     series = finite_beginning(case.loss)
     if len(series) < 2:
         return None
     factor, _ = rises(series)
     following = np.concatenate([factor[1:], factor[-1:]])
     for at in np.flatnonzero((factor >= APART / 2) & ((factor >= APART) | (following >= 3))):
-        if at and np.any(effective[max(0, at - DELAY) : at] >= limit.warning):
+        if not at:
+            continue
+        rate = rate_around(case, int(at), limits)
+        earlier = effective[: rate.jump_at]
+        new = bool(np.all(~(earlier >= 0.9 * effective[rate.jump_at])))
+        if np.any(effective[max(0, at - DELAY) : at] >= limit.warning) or (rate.jump >= limits["jump"].warning and new):
             return int(at)
     return None
 
 
-def _after_a_high_rate(case: Case, at: int, effective: Series, limit: Limit) -> Finding:
+def _after_a_high_rate(case: Case, at: int, effective: Series, limits: Mapping[str, Limit]) -> Finding:
+    limit, rate = rate_scale(case, limits)[0], rate_around(case, at, limits)
+    jumped = rate.jump >= limits["jump"].warning
     step, before = int(case.steps[at]), float(np.nanmax(effective[max(0, at - DELAY) : at]))
     factors = rises(finite_beginning(case.loss))[0]
     factor, still = float(factors[at]), bool(factors[-1] >= APART / 2)
@@ -140,11 +164,20 @@ def _after_a_high_rate(case: Case, at: int, effective: Series, limit: Limit) -> 
         step=step,
         rate=figure(before),
     )
+    if jumped:
+        detail = t(
+            "the loss jumped to {factor} times its level at step {step}; the learning rate rose {jump} times at step "
+            "{at}",
+            factor=figure(factor),
+            step=step,
+            jump=figure(rate.jump),
+            at=int(case.steps[rate.jump_at]),
+        )
     return _finding(
         case,
-        step,
-        min(85.0, score(before, limit)),
-        0.75,
+        _first_after(case, rate.jump_at, at) if jumped else step,
+        min(85.0, max(score(before, limit), score(rate.jump, limits["jump"]) if jumped else 0.0)),
+        0.85 if jumped else 0.75,
         detail,
         # What the loss has got over did not break the run.
         case.numerical and still,

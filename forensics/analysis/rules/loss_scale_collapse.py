@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from forensics.analysis.breaks import judge_break
 from forensics.analysis.evidence import Case, Series
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.fingerprint import base_name
 from forensics.analysis.loss_scaling import overflows
 from forensics.analysis.message import Message, figure, t
 from forensics.analysis.origin import first_break
+from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule
 
 RECENT = 20
@@ -64,6 +66,7 @@ class LossScaleCollapse(Rule):
                 t("skipped steps among the last {steps}", steps=len(skipped[-RECENT:])),
             )
         step = _begin(case, skipped)
+        where = _broken_at_any_scale(case) if tripped or at_floor else {}
         every = count == len(skipped[-RECENT:])
         grave = tripped or at_floor or every
         said = {"highest": _scale(highest), "last": _scale(last), "count": count, "steps": len(skipped[-RECENT:])}
@@ -72,11 +75,12 @@ class LossScaleCollapse(Rule):
             severity="critical" if grave else "warning",
             score=96.0 if grave else 80.0,
             confidence=0.95 if grave else 0.75,
-            role="initiating",
+            # An operator that no scale helps started it, and its own finding says so.
+            role="cascade" if where else "initiating",
             status="established",
             step=step,
             phase="optimizer",
-            headline=_headline(case, said),
+            headline=_headline(where, said),
             summary=t(
                 "The loss scale is {last}, and {share} % of the recorded updates were applied.",
                 last=_scale(last),
@@ -91,7 +95,7 @@ class LossScaleCollapse(Rule):
             if every and highest >= 256 * last
             else t("More updates are skipped than the search for a fitting scale explains."),
             remedy=(
-                *_deeper(case),
+                *_deeper(case, where),
                 t("Do not raise the scale or its window by hand: it hides the fault."),
                 t("To confirm, look at the share of applied updates: it should be above 99 %."),
             ),
@@ -115,20 +119,21 @@ class LossScaleCollapse(Rule):
         )
 
 
-def _broken_at_any_scale(case: Case) -> dict[str, str]:
+def _broken_at_any_scale(case: Case) -> dict[str, Any]:
     """Operator and place of the break that the autopsy found, which runs without any loss scale; empty for none."""
     found = first_break(case)
     if found is None or found.reduced_type:
         return {}
     place = f"{base_name(found.source.file)}:{found.source.line}" if found.source is not None else found.layer or "?"
-    return {"op": found.op, "place": place}
+    # In the backward pass the operator's own output is finite, and its derivative is not.
+    op = t("the gradient of {op}", op=found.op) if found.phase == "backward" else found.op
+    return {"op": op, "place": place}
 
 
-def _headline(case: Case, said: dict[str, Any]) -> Message:
-    where = _broken_at_any_scale(case)
+def _headline(where: dict[str, Any], said: dict[str, Any]) -> Message:
     if where:
         return t(
-            "loss scaling gave up, from {highest} to {last}: {op} in {place} is not finite at any scale, {count} of "
+            "{op} in {place} is not finite at any loss scale: the scale fell from {highest} to {last}, and {count} of "
             "the last {steps} updates were skipped",
             **said,
             **where,
@@ -136,15 +141,11 @@ def _headline(case: Case, said: dict[str, Any]) -> Message:
     return t("loss scaling gave up: from {highest} to {last}, {count} of the last {steps} updates skipped", **said)
 
 
-def _deeper(case: Case) -> tuple[Message, ...]:
-    where = _broken_at_any_scale(case)
-    if where:
-        return (
-            t(
-                "Mend {op} in {place}, as the finding about the first non-finite value says: until then no scale fits.",
-                **where,
-            ),
-        )
+def _deeper(case: Case, where: dict[str, Any]) -> tuple[Message, ...]:
+    found = first_break(case)
+    if where and found is not None:
+        how = REMEDIES.get(judge_break(found, None, case.fatal_step).cause, ())
+        return (t("Mend {op} in {place}: until then no scale fits.", **where), *how[:1])
     return (
         t(
             "Find what makes the gradients non-finite at any scale: the finding about the first non-finite value, or "

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from forensics.analysis.batch_columns import constant_samples, nonfinite_columns
+from forensics.analysis.batch_columns import nonfinite_columns
 from forensics.analysis.breaks import judge_break
 from forensics.analysis.evidence import Case, number_column, text_column
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet
@@ -18,8 +18,9 @@ from forensics.analysis.judgement import Judgement
 from forensics.analysis.message import Message, figure, t
 from forensics.analysis.operators import family
 from forensics.analysis.origin import Break, first_break
-from forensics.analysis.remedies import REMEDIES
+from forensics.analysis.remedies import REMEDIES, fitting
 from forensics.analysis.rule import Limit, Rule
+from forensics.analysis.unusual_batch import why_this_step
 from forensics.analysis.without_autopsy import (
     bad_parameters,
     first_bad_step,
@@ -27,8 +28,8 @@ from forensics.analysis.without_autopsy import (
     overflow_at_any_scale,
 )
 
-# Causes that a sample without any variation brings about.
-_OF_A_SAMPLE = ("division-by-zero", "singular-gradient", "log-of-nonpositive")
+# From here on a negative constant is there to mask (own; float16 itself ends at 6.55e4).
+_MASK = -1e4
 
 
 class NonFiniteOrigin(Rule):
@@ -86,6 +87,8 @@ def _finding(case: Case, found: Break | None, judgement: Judgement, step: int | 
         parameter=None if found else judgement.parameter,
         source=found.source if found else None,
     )
+    why = why_this_step(case, judgement.cause) if found is not None else None
+    began = _began(case, found, step) if by_scale else step
     return Finding(
         cause=judgement.cause,
         severity="critical",
@@ -94,15 +97,21 @@ def _finding(case: Case, found: Break | None, judgement: Judgement, step: int | 
         confidence=round(judgement.confidence, 3),
         role="initiating",
         status=judgement.status,
-        step=step,
+        step=began,
         phase=origin.phase,
         origin=origin,
         headline=_headline(found, judgement),
         summary=_summary(found, judgement),
-        explanation=_explanation(case, found, judgement, step),
+        explanation=_explanation(case, found, judgement, step, why[0] if why else None),
         remedy=_remedy(case, found, judgement),
-        evidence=_evidence(case, found, step),
+        evidence=(*_evidence(case, found, step), *((why[1],) if why else ())),
     )
+
+
+def _began(case: Case, found: Break | None, step: int | None) -> int | None:
+    """The step since which no update was applied: the autopsy watches the last of steps that broke in the same way."""
+    first = overflow_at_any_scale(case) if found is not None and not found.reduced_type else None
+    return step if first is None or step is None else min(first, step)
 
 
 def _headline(found: Break | None, judgement: Judgement) -> Message:
@@ -140,32 +149,25 @@ def _summary(found: Break | None, judgement: Judgement) -> Message:
     return t("{op} made the first value that is not finite ({detail}).", op=found.op, detail=judgement.detail)
 
 
-def _explanation(case: Case, found: Break | None, judgement: Judgement, step: int | None) -> Message:
+def _explanation(
+    case: Case, found: Break | None, judgement: Judgement, step: int | None, why: Message | None
+) -> Message:
+    reason = judgement.reason if why is None else t("{reason} {why}", reason=judgement.reason, why=why)
     losses = case.loss[case.steps == step] if step is not None else case.loss[:0]
     hidden = len(losses) == 1 and math.isfinite(losses[0]) and (found is None or found.phase != "backward")
     if hidden and case.trigger_kind in ("nonfinite-gradient", "nonfinite-weight"):
         return t(
             "{reason} The loss of that step was {loss}, finite all the same: operators such as ReLU, maximum and clamp "
             "turn NaN into a number on the CPU.",
-            reason=judgement.reason,
+            reason=reason,
             loss=figure(float(losses[0])),
         )
-    if judgement.cause in _OF_A_SAMPLE:
-        name, samples = constant_samples(case)
-        if samples:
-            return t(
-                "{reason} What this batch has and others may not: samples of column {name} that are one number "
-                "throughout ({samples}).",
-                reason=judgement.reason,
-                name=name,
-                samples=", ".join(map(str, samples)),
-            )
-    return judgement.reason
+    return reason
 
 
 def _remedy(case: Case, found: Break | None, judgement: Judgement) -> tuple[Message, ...]:
     """What to do, the program's own conversion to float16 first where one led to the break."""
-    steps = REMEDIES.get(judgement.cause, ())
+    steps = fitting(judgement.cause, device=case.device_target, mask=found is not None and _masks(found))
     own = _own_conversion(case, found) if judgement.cause in ("fp16-overflow", "fp16-underflow") else None
     if own is None or found is None:
         return steps
@@ -174,7 +176,16 @@ def _remedy(case: Case, found: Break | None, judgement: Judgement) -> tuple[Mess
         place=own,
         op=found.op,
     )
-    return (first, *steps[1:])
+    general = REMEDIES[judgement.cause][0]
+    return (first, *(item for item in steps if item is not general))
+
+
+def _masks(found: Break) -> bool:
+    """Whether a large negative constant is added, selected, multiplied in or converted, as attention masks are."""
+    if any(value <= _MASK for value in found.scalars):
+        return found.family in ("difference", "fill", "product")
+    masks = any(item.smallest <= _MASK and not item.largest > 0 for item in found.inputs)
+    return masks and found.family in ("difference", "fill", "cast")
 
 
 def _own_conversion(case: Case, found: Break | None) -> str | None:
@@ -197,15 +208,16 @@ def _evidence(case: Case, found: Break | None, step: int | None) -> tuple[Eviden
     if found is not None:
         place = "/autopsy/json"
         for at, item in enumerate(found.inputs[:4]):
+            which = {"number": at + 1, "op": f"{found.op} ({item.dtype})" if item.dtype else found.op}
             note = t(
-                "input {number} of {op} ({dtype}): largest {high}, zeros {zero}, negative {negative}",
-                number=at + 1,
-                op=found.op,
-                dtype=item.dtype or "?",
+                "input {number} of {op}: largest {high}, zeros {zero}, negative {negative}",
+                **which,
                 high=figure(item.largest),
                 zero=item.zero,
                 negative=item.negative,
             )
+            if math.isnan(item.largest):
+                note = t("input {number} of {op}: no finite element", **which)
             items.append(Evidence(place, step, item.smallest, None, note))
         bad = sum(item.nan + item.pos_inf + item.neg_inf for item in found.outputs)
         items.append(Evidence(place, step, bad, 0, t("elements of its output that are not finite")))

@@ -14,7 +14,7 @@ from forensics.analysis.fingerprint import base_name
 from forensics.analysis.message import counted, figure, t
 from forensics.analysis.operators import family
 from forensics.analysis.origin import SIXTEEN_BITS
-from forensics.analysis.remedies import REMEDIES
+from forensics.analysis.remedies import fitting
 from forensics.analysis.rule import Limit, Rule, score
 from forensics.bundle.tensors import FLOAT_MAX
 
@@ -81,7 +81,7 @@ class OverflowHeadroom(Rule):
                 kind=kind,
                 limit=figure(FLOAT_MAX[kind]),
             ),
-            remedy=REMEDIES["fp16-overflow"],
+            remedy=fitting("fp16-overflow", device=case.device_target, mask=False),
             evidence=(
                 Evidence(
                     "/autopsy/operators/headroom",

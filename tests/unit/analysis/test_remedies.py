@@ -8,7 +8,7 @@ import pytest
 
 from forensics.analysis.causes import CAUSES
 from forensics.analysis.registry import all_rules
-from forensics.analysis.remedies import REMEDIES
+from forensics.analysis.remedies import REMEDIES, fitting
 from forensics.analysis.rule import Rule
 
 # Rules of processes and exceptions have a remedy for each signature or state instead.
@@ -28,4 +28,28 @@ def test_two_steps_and_how_to_confirm(cause: str) -> None:
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.id)
 def test_every_rule_that_accuses_says_how_to_confirm(rule: Rule) -> None:
     source = inspect.getsource(inspect.getmodule(type(rule)) or type(rule))
-    assert rule.id in ("healthy", *BY_SIGNATURE) or "To confirm" in source or "REMEDIES" in source
+    assert (
+        rule.id in ("healthy", *BY_SIGNATURE) or "To confirm" in source or "REMEDIES" in source or "fitting(" in source
+    )
+
+
+@pytest.mark.parametrize(
+    ("device", "mask", "bfloat16", "first"),
+    [
+        ("CPU", False, False, "Keep the named operator"),
+        ("Ascend", False, True, "Keep the named operator"),
+        ("", True, True, "In a mask, use -1e4"),
+        ("cpu", True, False, "In a mask, use -1e4"),
+    ],
+)
+def test_steps_that_cannot_apply_are_left_out(device: str, mask: bool, bfloat16: bool, first: str) -> None:
+    steps = [str(step) for step in fitting("fp16-overflow", device=device, mask=mask)]
+    assert any("bfloat16" in step for step in steps) is bfloat16
+    assert steps[0].startswith(first)
+    assert sum("-1e4" in step for step in steps) == mask
+    assert steps[-1].startswith("To confirm")
+
+
+def test_other_causes_are_told_in_full() -> None:
+    assert fitting("exp-overflow", device="CPU", mask=True) == REMEDIES["exp-overflow"]
+    assert fitting("nothing-known", device="CPU", mask=True) == ()
