@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in $$(type -aP python3.11 python3.12 python3.10 python3 
 	$$p -c 'import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 PIP_FLAGS := --quiet --disable-pip-version-check
 
-.PHONY: help venv demo test lint types contracts docs docs-check messages wheel test-2.7 bench fuzz quality clean ci
+.PHONY: help venv demo test lint types contracts docs docs-check messages wheel test-2.7 test-faults bench fuzz quality clean ci
 
 help: ## what each target does
 	@grep -E '^[a-zA-Z0-9_.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,6 +29,9 @@ demo: venv ## train a real model until a planted fault kills it, and say why it 
 
 test: venv ## every test, with coverage
 	@$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=95
+
+test-faults: venv ## a fault in every function of the recorder in turn; takes a quarter of an hour
+	@EVERY_FAULT=1 $(BIN)/python -m pytest tests/integration/test_every_fault.py
 
 lint: venv ## ruff: lint and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -242,9 +242,11 @@ class Dump:
             return rebuilt
         overflowed = evidence.overflowed(flight.ring.content()) if flight.ring is not None else []
         if flight.installed.measured == 0:
-            reason = "the train cell never called the gradient tap"
+            reason = "the train cell computed no gradients where the recorder measures them"
             if overflowed:
-                reason = "the train cell calls the optimizer, and the tap before it, only at steps that do not overflow"
+                reason = (
+                    "gradients are measured where the optimizer is called, and only steps that do not overflow call it"
+                )
             self.writer.skip("gradients", reason)
             return None
         names = [str(p.name) for p in flight.workload.weights]

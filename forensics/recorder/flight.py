@@ -205,6 +205,9 @@ class Flight:
             guard.run("rebuilt gradients", self.rebuilt.step_end, None, step)
         pulse = None
         if installed is not None:
+            fault = installed.fault()
+            if fault is not None:
+                guard.note("gradient pulse", fault)
             pulse = guard.run("gradient pulse", installed.pulse, None)
             if pulse is not None:
                 self.measured_at.append((pulse.measured, step))

@@ -95,15 +95,19 @@ class Installed:
             if not self._full and self._thins():
                 self.thinning.note(nanoseconds, self._due)
 
+    def fault(self) -> Exception | None:
+        """What went wrong in the measuring over host memory, once; what is measured now comes from the probe."""
+        if self._told or self.host is None or self.host.failure is None:
+            return None
+        self._told = True
+        return self.host.failure
+
     def pulse(self) -> Pulse | None:
         """The figures of the last step that was looked at, and whether any since the last call was broken; None when
         none was looked at since. One read of one number at most, where none was."""
         host = self.host
         if host is not None and host.count:
             return self._host_pulse(host)
-        if host is not None and host.failure is not None and not self._told:
-            self._told = True  # once, to whoever asks: what is measured now comes from the probe
-            raise host.failure
         if not self._due and self.switch is not None and self.switch.usable:
             return None  # the step did not pass the probe
         probe, seen = self.probe, self._seen

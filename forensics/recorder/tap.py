@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from mindspore import Tensor, nn, ops
+from mindspore import dtype as mstype
 
 from forensics.recorder import framework
 from forensics.recorder.installed import Installed
@@ -58,16 +59,23 @@ class Hold(nn.Cell):  # type: ignore[misc]
     def __call__(self, gradients: Any, *others: Any) -> Any:
         """Called from Python. (A graph that is compiled takes `construct`.)"""
         host = self.host
-        if host is None:
+        if host is None or host.failure is not None:
             return super().__call__(gradients, *others)
         holds = self.holds and host.armed
         if holds or host.due:
-            ok = host.measure(gradients)
+            first = gradients[0] if isinstance(gradients, tuple | list) and gradients else None
+            if isinstance(first, Tensor) and first.dtype != mstype.bfloat16:
+                first.asnumpy()  # waits; an error that is pending is the run's own, and is raised here
+            try:
+                ok = host.measure(gradients)
+            except Exception as error:  # whatever is wrong in there is not the run's: from now on operators measure
+                host.failure, host.count = error, 0
+                ok = None
             if ok is None:
                 return super().__call__(gradients, *others)
             if holds and not ok:
                 return Tensor(False)
-        elif host.failure is None:
+        else:
             host.count += 1
         return self.optimizer(gradients, *others)
 

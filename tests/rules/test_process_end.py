@@ -94,6 +94,11 @@ def test_the_log_tells_of_a_data_worker() -> None:
     finding = fired(RULE, ended("signal", "SIGTERM", environment={"log_tail": tail}))
     assert (finding.cause, finding.status) == ("worker-process-died", "supported")
     assert "a data worker was ended by a signal (Killed), as the log says" in str(finding.headline)
+    # All that is left of it where the workers' own line did not come through.
+    tail = [
+        {"source": "stderr", "text": "sig_handler.cc:559] SIGCHLDHandler] Main process may not respond to the SIGTERM"}
+    ]
+    assert fired(RULE, ended("signal", "SIGTERM", environment={"log_tail": tail})).cause == "worker-process-died"
 
 
 def test_a_signal_that_only_asks_for_a_bundle() -> None:
