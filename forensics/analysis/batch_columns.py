@@ -36,6 +36,24 @@ def bad_count(row: Row) -> int:
     return sum(int(row.get(name) or 0) for name in ("nan", "pos_inf", "neg_inf"))
 
 
+def nonfinite_elements(case: Case, name: str) -> list[int]:
+    """Which elements of a sample are not finite, where it is the same ones in every sample of the column; else none.
+
+    Elements are counted over the flattened sample. None either where the bundle does not hold the column's elements.
+    """
+    if name not in case.bundle.tensor_names("batch")[:MAX_COLUMNS]:
+        return []
+    try:
+        values = case.bundle.tensor("batch", name, MAX_BYTES).values()
+    except (ForensicsError, KeyError):
+        return []
+    if values.dtype.kind != "f" or values.ndim < 2 or not values.size:
+        return []
+    bad = ~np.isfinite(values.reshape(len(values), -1))
+    same = bool((bad == bad[0]).all()) and not bad[0].all()
+    return [int(at) for at in np.flatnonzero(bad[0])] if same else []
+
+
 def largest(columns: Sequence[Row]) -> tuple[float, str]:
     """The largest finite magnitude and its column's name; NaN and "" where there is none."""
     peaks = [

@@ -44,6 +44,11 @@ CONSEQUENCES: dict[str, frozenset[str]] = {
     "input-pipeline-bound": frozenset({"step-time-cliff"}),
     **{cause: frozenset({"loss-spike", "exploding-gradients"}) for cause in _BREAKS},
 }
+# What a run spends. It slows a run down or ends it, but does not make its numbers wrong.
+_RESOURCES = frozenset(
+    ("host-memory-leak", "device-memory-growth", "input-pipeline-bound", "step-time-cliff", "straggler")
+)
+_TRAINING = frozenset(CONSEQUENCES).union(*CONSEQUENCES.values()) - _RESOURCES
 _ROLE_ORDER = {"initiating": 0, "cascade": 1, "teardown": 2}
 _STATUS_ORDER = {"hypothesis": 0, "supported": 1, "established": 2}
 
@@ -107,12 +112,23 @@ def origin_of(findings: Sequence[Finding], chosen: Finding | None) -> Origin | N
 
 
 def chain_of(findings: Sequence[Finding], chosen: Finding | None) -> tuple[Finding, ...]:
-    """At most four links from cause to end, in the order in which they happened; the verdict's finding among them."""
+    """At most four links from cause to end, in the order in which they happened; the verdict's finding among them.
+
+    Another cause that is known to have nothing to do with the verdict's stays a finding, and is no link.
+    """
     if chosen is None or chosen.cause in NOTHING_WRONG:
         return ()
-    others = [item for item in findings if item is not chosen and item.severity != "info"]
+    grave = [item for item in findings if item is not chosen and item.severity != "info"]
+    others = [item for item in grave if item.role != "initiating" or not _unrelated(item.cause, chosen.cause)]
     links = [chosen, *others[: MAX_LINKS - 1]]
     return tuple(sorted(links, key=lambda item: (_ROLE_ORDER[item.role], *_earliest_first(item))))
+
+
+def _unrelated(one: str, other: str) -> bool:
+    """Whether two causes are known to have nothing to do with each other: what a run spends, and anything else."""
+    if one == other or not {one, other} & _RESOURCES or not {one, other} <= _RESOURCES | _TRAINING:
+        return False
+    return not (other in CONSEQUENCES.get(one, frozenset()) or one in CONSEQUENCES.get(other, frozenset()))
 
 
 def _follows(item: Finding, found: Sequence[Finding]) -> bool:

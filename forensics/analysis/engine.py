@@ -109,7 +109,8 @@ def diagnose(
             case answer:
                 failed.append(answer)
     if any(item.severity != "info" and item.cause not in NOTHING_WRONG for item in found):
-        quiet += [_withdrawn(item) for item in found if item.cause in NOTHING_WRONG]
+        grave = next(item for item in found if item.severity != "info" and item.cause not in NOTHING_WRONG)
+        quiet += [_withdrawn(item, grave) for item in found if item.cause in NOTHING_WRONG]
         found = [item for item in found if item.cause not in NOTHING_WRONG]
     findings = order_findings(found)
     sound = any(item.cause == "healthy" for item in found)
@@ -147,8 +148,8 @@ def _ask(rule: Rule, case: Case, limits: Mapping[str, Limit]) -> Finding | Quiet
         return Failed(rule.id, printable(f"{type(error).__name__}: {error}")[:MAX_ERROR_LENGTH])
 
 
-def _withdrawn(healthy: Finding) -> Quiet:
-    return Quiet(None, None, t("other rules found something wrong"), healthy.rule)
+def _withdrawn(healthy: Finding, grave: Finding) -> Quiet:
+    return Quiet(None, None, t("not said: {rule} found something wrong", rule=grave.rule), healthy.rule)
 
 
 def _subject(bundle: Bundle) -> Subject:

@@ -60,8 +60,9 @@ def _compared(found: Break, other: Counterfactual) -> Judgement:
             "{size} in float32, past the {limit} of {kind}", size=figure(size), limit=figure(FLOAT_MAX[kind]), kind=kind
         )
         reason = t(
-            "In float32 the same step gives {size}: the value is sound, its type is too small for it.",
+            "In float32 the same step gives {size}: the value is finite there, and past the range of {kind}.",
             size=figure(size),
+            kind=kind,
         )
         return Judgement("fp16-overflow", "established", 0.96, detail, reason)
     detail = t("finite in float32, not in {kind}", kind=kind)

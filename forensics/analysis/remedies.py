@@ -9,7 +9,30 @@ _CONFIRM = t(
     "from before it (/weights/tensors), and h5py opens them."
 )
 _BFLOAT16 = t("On devices that support it, train in bfloat16, which has float32's range.")
+SCALING = t(
+    "Check the scaling of the batch: it is far out of the range of standardised inputs. Standardise them to mean 0 and "
+    "deviation 1, and compare with a batch of the steps before."
+)
 _MASK = t("In a mask, use -1e4 in place of -1e9: the latter is −inf in float16.")
+
+_BRANCH = t(
+    "With ops.where, bound the input and not the result: the gradient of the branch that is not chosen is multiplied "
+    "by 0, and 0 × inf is NaN."
+)
+_NO_CLIPPING = t("Gradient clipping does not help: the gradient is infinite or NaN whatever it is multiplied by.")
+_NO_SCALE = t("A lower loss scale or gradient clipping does not help: the gradient is infinite or NaN at any scale.")
+_IN_HALF = t("In float16 use 1e-4 in such a bound, for 1e-12 is 0 there.")
+# By a part of the operator's name, in lower case; what is more telling first.
+_AWAY: dict[str, Message] = {
+    "norm": t(
+        "The derivative of a norm is infinite or NaN at 0: write it as ops.sqrt((x * x).sum(-1) + 1e-12), and look for "
+        "rows that are zero throughout."
+    ),
+    "sqrt": t("The derivative of a square root is infinite at 0: move its argument away, ops.sqrt(x + 1e-12)."),
+    "pow": t(
+        "The derivative of a power below one is infinite at 0: bound its base, ops.pow(ops.clamp(x, min=1e-6), p)."
+    ),
+}
 
 REMEDIES: dict[str, tuple[Message, ...]] = {
     "log-of-nonpositive": (
@@ -84,11 +107,8 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
             "ops.sqrt((x * x).sum(-1) + 1e-12), ops.pow(ops.clamp(x, min=1e-6), p); in float16 with 1e-4, for 1e-12 "
             "is 0 there."
         ),
-        t(
-            "With ops.where, bound the input and not the result: the gradient of the branch that is not chosen is "
-            "multiplied by 0, and 0 × inf is NaN."
-        ),
-        t("A lower loss scale or gradient clipping does not help: the gradient is infinite or NaN at any scale."),
+        _BRANCH,
+        _NO_CLIPPING,
         _CONFIRM,
     ),
     "fp16-overflow": (
@@ -186,3 +206,17 @@ def fitting(cause: str, *, device: str, mask: bool) -> tuple[Message, ...]:
     steps = REMEDIES.get(cause, ())
     kept = tuple(step for step in steps if step is not _MASK and not (step is _BFLOAT16 and device.upper() == "CPU"))
     return (_MASK, *kept) if mask and _MASK in steps else kept
+
+
+def at_singular_point(op: str, *, half: bool, scaled: bool) -> tuple[Message, ...]:
+    """The steps for a derivative that is infinite, fitted to the operator.
+
+    Args:
+        op: the operator's name; "" where it is not known.
+        half: whether the network computes in float16.
+        scaled: whether a loss scale other than 1 is used.
+    """
+    general, *others = REMEDIES["singular-gradient"]
+    first = next((step for part, step in _AWAY.items() if part in op.lower()), None)
+    ways = (general,) if first is None else (first, _IN_HALF) if half else (first,)
+    return (*ways, *(_NO_SCALE if scaled and step is _NO_CLIPPING else step for step in others))

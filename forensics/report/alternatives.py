@@ -26,7 +26,8 @@ def describe_trajectory(data: Trajectory, panels: tuple[Panel, ...], say: Speech
     title = say("{names} from step {first} to {last}", names=names, first=int(data.first), last=int(data.last))
     sentences = [_panel(panel, say) for panel in panels]
     if data.fatal is not None:
-        sentences.append(say("The fatal step is {step}.", step=data.fatal))
+        which = t("The fatal step is {step}.") if data.broke else t("The last step is {step}.")
+        sentences.append(say(which.template, step=data.fatal))
     return title, " ".join(sentences)
 
 

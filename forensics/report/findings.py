@@ -6,13 +6,24 @@ from collections.abc import Mapping
 
 from forensics.analysis.causes import CAUSES
 from forensics.analysis.finding import Diagnosis, Evidence, Finding, LeadTime
-from forensics.analysis.message import counted
+from forensics.analysis.message import Message, counted
 from forensics.analysis.message import t as message
 from forensics.report import contents as places
 from forensics.report import rule_pages, source, units
 from forensics.report.model import Cell, Column, Contents, FindingView, Link, Table
 from forensics.report.speech import Speech, listed, more, visible
-from forensics.report.words import ASKED_BY_SIGNAL, PHASE, ROLE, SEVERITY, STATUS, TONES, TRIGGER, certainty, word
+from forensics.report.words import (
+    ASKED_BY_SIGNAL,
+    BESIDE,
+    INDEPENDENT,
+    PHASE,
+    ROLE,
+    SEVERITY,
+    TONES,
+    TRIGGER,
+    sureness,
+    word,
+)
 
 EVIDENCE_SHOWN = 20
 FINDINGS_SHOWN = 30
@@ -31,13 +42,30 @@ def meaning(cause: str, t: Speech) -> str:
     return t(CAUSES[cause]) if cause in CAUSES else visible(cause)
 
 
+def starter(diagnosis: Diagnosis) -> Finding | None:
+    """The one finding that started it: the verdict's where it is such a one, or else the chain's first."""
+    chosen = decisive(diagnosis)
+    if chosen is not None and chosen.role == "initiating":
+        return chosen
+    found = (*diagnosis.chain, *diagnosis.findings)
+    return next((item for item in found if item.role == "initiating"), None)
+
+
+def _role(finding: Finding, diagnosis: Diagnosis, t: Speech) -> str:
+    if finding.role != "initiating" or finding == starter(diagnosis):
+        return t(word(ROLE, finding.role))
+    beside = INDEPENDENT if finding in diagnosis.chain else BESIDE
+    return t(beside)
+
+
 def chain(diagnosis: Diagnosis, t: Speech) -> tuple[Link, ...]:
     """The causal chain in the order in which it happened."""
+    first = starter(diagnosis)
     return tuple(
         Link(
             rule=visible(finding.rule),
-            role=finding.role,
-            role_word=t(word(ROLE, finding.role)),
+            role="independent" if finding.role == "initiating" and finding != first else finding.role,
+            role_word=_role(finding, diagnosis, t),
             when=when(finding.step, finding.phase, t),
             cause=meaning(finding.cause, t),
             summary=t(finding.summary),
@@ -64,7 +92,15 @@ def findings(
     """
     decisive_one = decisive(diagnosis)
     shown = [
-        _finding(finding, finding is decisive_one, _anchor(finding, diagnosis), contents, pages, t)
+        _finding(
+            finding,
+            _role(finding, diagnosis, t),
+            finding is decisive_one,
+            _anchor(finding, diagnosis),
+            contents,
+            pages,
+            t,
+        )
         for finding in diagnosis.findings[:FINDINGS_SHOWN]
     ]
     return tuple(sorted(shown, key=lambda item: not item.decides))
@@ -77,21 +113,15 @@ def decisive(diagnosis: Diagnosis) -> Finding | None:
 
 
 def _finding(
-    finding: Finding, decides: bool, anchor: str, contents: Contents, pages: frozenset[str], t: Speech
+    finding: Finding, role: str, decides: bool, anchor: str, contents: Contents, pages: frozenset[str], t: Speech
 ) -> FindingView:
-    sure = t(
-        "{confidence} ({percent}), {status}",
-        confidence=certainty(finding.confidence),
-        percent=units.percent(finding.confidence),
-        status=word(STATUS, finding.status),
-    )
     return FindingView(
         rule=visible(finding.rule),
         cause=visible(finding.cause),
         severity=finding.severity,
         severity_word=t(word(SEVERITY, finding.severity)),
-        role_word=t(word(ROLE, finding.role)),
-        certainty=sure,
+        role_word=role,
+        certainty=t(sureness(finding.status, finding.confidence)),
         when=when(finding.step, finding.phase, t),
         decides=decides,
         summary=t(finding.summary),
@@ -103,6 +133,23 @@ def _finding(
         anchor=anchor,
         page=rule_pages.link(finding.rule, pages),
     )
+
+
+def why_this_step(finding: Finding | None, t: Speech) -> str:
+    """The sentence of a finding's explanation on what is unusual about the batch; nothing where it has none."""
+    if finding is None or not any(item.path.startswith("/batch/statistics/") for item in finding.evidence):
+        return ""
+    said = _part(finding.explanation, "Why this step: ")
+    return visible(t(said), 400) if said else ""
+
+
+def _part(sentence: Message, beginning: str, depth: int = 0) -> Message | None:
+    """The innermost sentence of a sentence that begins so."""
+    for value in sentence.values.values() if depth < 5 else ():
+        found = _part(value, beginning, depth + 1) if isinstance(value, Message) else None
+        if found is not None:
+            return found
+    return sentence if sentence.template.startswith(beginning) else None
 
 
 def _where(finding: Finding) -> str:

@@ -50,8 +50,8 @@ def _verdict(view: ReportView, t: Speech) -> list[str]:
     sections = [
         f"## {prose(verdict.headline)}",
         ": ".join([code(verdict.cause), *([escape(verdict.meaning)] if verdict.meaning else [])]),
-        f"**{escape(t('{confidence}, {percent}', confidence=verdict.confidence, percent=verdict.percent))}** "
-        + escape(t("({status}: {meaning})", status=verdict.status_word, meaning=verdict.status_meaning)),
+        *([prose(verdict.why)] if verdict.why else []),
+        f"**{escape(verdict.sure[:1].upper() + verdict.sure[1:])}**",
         _facts((*verdict.facts, *view.subject)),
     ]
     if verdict.quote:
@@ -131,6 +131,7 @@ def _facts(facts: tuple[Fact, ...]) -> str:
 def _quote(quote: Quote, t: Speech) -> str:
     where = code(f"{quote.file}:{quote.line}")
     function = f" {escape(t('in'))} {code(quote.function)}" if quote.function else ""
+    function += f" · {escape(quote.note)}" if quote.note else ""
     lines = tuple(f"{'>' if line.here else ' '} {line.number:>5}  {line.text}" for line in quote.lines)
     return f"{where}{function}\n\n{fenced(lines)}" if lines else f"{where}{function}"
 

@@ -80,12 +80,13 @@ class CodeLine:
 
 @dataclass(frozen=True)
 class Quote:
-    """Source code with its context."""
+    """Source code with its context. `note` says what the line is where it is not the fault itself."""
 
     file: str
     line: int
     function: str
     lines: tuple[CodeLine, ...]
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,21 +111,23 @@ class RulePage:
 
 @dataclass(frozen=True)
 class VerdictView:
-    """The first thing that is read. `meaning` of the cause's id is empty where the headline says it already."""
+    """The first thing that is read. `meaning` of the cause's id is empty where the headline says it already.
+
+    `sure` is how it is known and how sure the cause is; `why`, why it was this step and none before.
+    """
 
     cause: str
     meaning: str
     headline: str
-    confidence: str
     percent: str
     status: str
-    status_word: str
-    status_meaning: str
     tone: Tone
     facts: tuple[Fact, ...]
     quote: Quote | None
     todo: tuple[str, ...]
     lead: str
+    sure: str
+    why: str = ""
 
 
 @dataclass(frozen=True)

@@ -136,8 +136,9 @@ def _operator(table: dict[str, Any], row: int, t: Speech) -> tuple[Cell, ...]:
         return float(table[name][row]) if name in table else math.nan
 
     bad = sum(value(name) for name in _BAD if name in table)
-    # Zeros are no nearer to the end of a range than to anything else.
-    headroom = math.nan if value("out_min") == value("out_max") == 0 else value("headroom")
+    # Zeros are no nearer to the end of a range than to anything else, and what is not finite lies outside of it.
+    nothing = bad > 0 or value("out_min") == value("out_max") == 0
+    headroom = math.nan if nothing else value("headroom")
     tone: Tone = "" if not headroom <= LOW_HEADROOM else ("bad" if headroom <= 0 else "warn")
     line = value("line")
     phase = text("phase", 40)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from markupsafe import Markup
@@ -98,6 +98,9 @@ def draw(diagnosis: Diagnosis, case: Case, t: Speech) -> Pictures:
     easel = _Easel(t)
     drawings = _drawings(diagnosis, case)
     drawn = {name: picture for name in drawings if (picture := easel.drawn(name, name, *drawings[name]))}
+    if "magnitudes" in drawn and case.bundle.table("autopsy", "gradient_histograms"):
+        replayed = t("Magnitudes beside the range of 16 bits; gradients from the step that was run once more")
+        drawn["magnitudes"] = replace(drawn["magnitudes"], caption=replayed)
     return Pictures(_first(diagnosis, case, easel, drawings), drawn, tuple(dict.fromkeys(easel.problems)))
 
 

@@ -53,6 +53,8 @@ class Trajectory:
     last: float
     fatal: int | None
     warning: int | None
+    # Whether a value that is not finite ended that step; it is only the last one otherwise.
+    broke: bool = True
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def _over_steps(panels: list[Panel], case: Case, shown: Series, warning: int | N
     near = fatal is not None and shown[0] <= fatal <= shown[-1] + max(8, len(shown))
     end = max(float(shown[-1]), float(fatal)) if near and fatal is not None else float(shown[-1])
     early = warning if warning is not None and shown[0] <= warning <= shown[-1] else None
-    return Trajectory(tuple(panels), float(shown[0]), end, fatal if near else None, early)
+    return Trajectory(tuple(panels), float(shown[0]), end, fatal if near else None, early, case.numerical)
 
 
 def _panel(

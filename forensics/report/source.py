@@ -8,12 +8,14 @@ from typing import Any
 
 from forensics.analysis.evidence import Case, as_step, mapping
 from forensics.analysis.finding import Source
+from forensics.analysis.raised import Raised
 from forensics.report.model import CodeLine, Quote
 from forensics.report.speech import visible, visible_lines
 
 CONTEXT_LINES = 4
 MAX_SOURCES = 1000
 MAX_THREADS = 50
+MAX_EXCEPTIONS = 10
 
 
 def place(file: str, line: int) -> str:
@@ -22,7 +24,15 @@ def place(file: str, line: int) -> str:
     return f"{visible(name, 120)}:{line}" if line > 0 else visible(name, 120)
 
 
-def quote(source: Source | None, case: Case) -> Quote | None:
+def surfaced(source: Source | None, case: Case) -> bool:
+    """Whether an exception only came to light at the line: an operator ran late, or a batch was asked for there."""
+    if source is None or case.trigger_kind != "exception" or not case.exceptions:
+        return False
+    told = [Raised(case, error) for error in case.exceptions[:MAX_EXCEPTIONS]]
+    return any(item.source == source and (item.late or item.only_asked_for) for item in told)
+
+
+def quote(source: Source | None, case: Case, note: str = "") -> Quote | None:
     """The source's line with context as far as it was recorded; None without a source."""
     if source is None or not source.file:
         return None
@@ -33,7 +43,7 @@ def quote(source: Source | None, case: Case) -> Quote | None:
         lines = context(item)
         if len(lines) > 1:
             break
-    return Quote(visible(source.file), source.line, visible(source.function, 120), lines)
+    return Quote(visible(source.file), source.line, visible(source.function, 120), lines, note)
 
 
 def context(item: dict[str, Any]) -> tuple[CodeLine, ...]:

@@ -180,6 +180,8 @@ def completeness(bundle: Bundle, t: Speech) -> Completeness:
     ):
         if parts:
             sentences.append(t(said.template, parts=_named(parts, t)))
+    if "gradients" in bundle.missing and bundle.table("autopsy", "gradient_histograms"):
+        sentences.append(t("Magnitudes of gradients are from the step that was run once more."))
     return Completeness(False, " ".join(sentences), tuple(lacking[:FACTS_SHOWN]), bool(bundle.damaged))
 
 

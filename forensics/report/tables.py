@@ -103,20 +103,23 @@ def gradients(case: Case, t: Speech, *, whole: bool = False) -> Table | None:
     )
     rows = tuple(cells(row) for row in shown)
     fatal = t("Gradients at the fatal step, worst first")
-    caption = t("Gradients of the newest step, worst first") if case.asked_for else fatal
+    caption = t("Gradients of the newest step, worst first") if not case.numerical else fatal
     paths = ("/gradients/last",)
     found = Table(caption, columns, rows, more(len(others), t), sorts=True, paths=paths)
     return folded(found, others, cells, len(others), GRADIENTS_FOLDED, t) if whole else found
 
 
-def batch(case: Case, t: Speech) -> Table | None:
-    """Figures of each column of the fatal batch."""
+def batch(case: Case, t: Speech, *, input_phase: bool = False) -> Table | None:
+    """Figures of each column of the newest batch; `input_phase`: whether the run failed, or hung, on its input."""
     table = case.batch
     shown = range(min(COLUMNS_SHOWN, len(text_column(table, "name"))))
-    if case.trigger.get("state") == "waiting-for-input":
+    # The same state stands in the bundle of a run that tripped between two steps, on the batch that it had.
+    failed = case.trigger_kind in ("exception", "hang")
+    if input_phase and failed and case.trigger.get("state") == "waiting-for-input":
         caption = t("The last batch that came; the run was waiting for the next one")
     else:
-        caption = t("The newest batch") if case.asked_for else t("The batch of the fatal step")
+        of_step = t("The batch of the fatal step") if case.numerical else t("The batch of the last step")
+        caption = t("The newest batch") if case.asked_for else of_step
     found = _statistics(table, shown, caption, "/batch/statistics", t)
     notes = _bad_samples(case, t)
     return replace(found, more=" ".join(filter(None, (found.more, *notes)))) if found else None

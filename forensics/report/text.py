@@ -23,6 +23,7 @@ def render_view(view: ReportView, t: Speech) -> str:
     parts = [
         block(" · ".join(part for part in (view.run, view.rank) if part), "", columns=WIDTH),
         block(verdict.headline, "  "),
+        *([block(verdict.why, "  ")] if verdict.why else []),
         pairs(_facts(view, t)),
     ]
     if verdict.quote:
@@ -50,16 +51,7 @@ def _facts(view: ReportView, t: Speech) -> list[tuple[str, str]]:
             t("Cause"),
             t("{name}: {text}", name=verdict.cause, text=verdict.meaning) if verdict.meaning else verdict.cause,
         ),
-        (
-            t("Confidence"),
-            t(
-                "{confidence}, {percent} ({status}: {meaning})",
-                confidence=verdict.confidence,
-                percent=verdict.percent,
-                status=verdict.status_word,
-                meaning=verdict.status_meaning,
-            ),
-        ),
+        (t("Confidence"), verdict.sure),
     ]
     return facts + [
         (fact.label, t("{text} ({detail})", text=fact.value, detail=fact.detail) if fact.detail else fact.value)
@@ -70,6 +62,7 @@ def _facts(view: ReportView, t: Speech) -> list[tuple[str, str]]:
 def _quote(quote: Quote, t: Speech) -> list[str]:
     where = f"{quote.file}:{quote.line}"
     place = t("{where} in {function}", where=where, function=quote.function) if quote.function else where
+    place = t("{name}: {text}", name=quote.note, text=place) if quote.note else place
     size = max((len(str(line.number)) for line in quote.lines), default=0)
     lines = block(place, "  ")
     for line in quote.lines:

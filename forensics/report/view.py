@@ -14,8 +14,8 @@ from forensics.analysis.message import Message
 from forensics.bundle.reader import Bundle
 from forensics.report import contents, findings, origin, rule_pages, rules_view, source, surroundings, tables, units
 from forensics.report.model import Fact, ReportView, Tone, VerdictView
-from forensics.report.speech import Speech, visible, visible_lines
-from forensics.report.words import PHASE, STATUS, STATUS_MEANING, certainty, word
+from forensics.report.speech import Speech, listed, visible, visible_lines
+from forensics.report.words import PHASE, sureness, word
 
 # Of a trigger's message; an exception has all of its own in its section.
 DETAIL = 120
@@ -50,7 +50,7 @@ def build(diagnosis: Diagnosis, bundle: Bundle, t: Speech, *, whole: bool = Fals
         threads=surroundings.threads(case, t),
         trajectory=tables.last_steps(case, t),
         gradients=tables.gradients(case, t, whole=whole),
-        batch=tables.batch(case, t),
+        batch=tables.batch(case, t, input_phase=_of_input(diagnosis)),
         weights=tables.weights(case, t, whole=whole),
         events=tables.events(case, t),
         findings=findings.findings(diagnosis, t, places, pages),
@@ -82,7 +82,11 @@ def identity_of(subject: Mapping[str, Any]) -> str:
 def _title(diagnosis: Diagnosis, t: Speech) -> str:
     verdict = diagnosis.verdict
     cause = visible(verdict.cause, 80)
-    return cause if verdict.step is None else t("{cause} at step {step}", cause=cause, step=verdict.step)
+    if verdict.step is None:
+        return cause
+    if as_step(diagnosis.subject.trigger.get("step")) in (None, verdict.step):
+        return t("{cause} at step {step}", cause=cause, step=verdict.step)
+    return t("{cause}, began at step {step}", cause=cause, step=verdict.step)
 
 
 def _rank(diagnosis: Diagnosis, t: Speech) -> str:
@@ -100,22 +104,29 @@ def _rank_number(diagnosis: Diagnosis, t: Speech) -> str:
 def _verdict(diagnosis: Diagnosis, case: Case, t: Speech) -> VerdictView:
     verdict = diagnosis.verdict
     finding = findings.decisive(diagnosis)
+    blamed = verdict.cause not in (*NOTHING_WRONG, "unknown")
+    line = diagnosis.origin.source if diagnosis.origin else None
     headline, meaning = _sentence(verdict.headline, t), findings.meaning(verdict.cause, t)
     return VerdictView(
         cause=visible(verdict.cause, 80),
         meaning="" if meaning.casefold() == headline.casefold() else meaning,
         headline=headline,
-        confidence=t(certainty(verdict.confidence)),
         percent=units.percent(verdict.confidence),
         status=verdict.status,
-        status_word=t(word(STATUS, verdict.status)),
-        status_meaning=t(word(STATUS_MEANING, verdict.status)),
         tone=_tone(diagnosis, finding),
         facts=_facts(diagnosis, case, t),
-        quote=source.quote(diagnosis.origin.source if diagnosis.origin else None, case),
+        quote=source.quote(line, case, t("where it surfaced") if source.surfaced(line, case) else ""),
         todo=_todo(diagnosis, finding, t),
         lead=findings.lead(diagnosis.lead_time, t),
+        sure=t(sureness(verdict.status, verdict.confidence, of_cause=blamed)),
+        why=findings.why_this_step(finding, t),
     )
+
+
+def _of_input(diagnosis: Diagnosis) -> bool:
+    """Whether it was the input on which the run failed."""
+    chosen, place = findings.decisive(diagnosis), diagnosis.origin
+    return "input" in (chosen.phase if chosen else None, place.phase if place else None)
 
 
 def _tone(diagnosis: Diagnosis, finding: Finding | None) -> Tone:
@@ -144,11 +155,13 @@ def _facts(diagnosis: Diagnosis, case: Case, t: Speech) -> tuple[Fact, ...]:
     facts = []
     if _rank(diagnosis, t):
         facts.append(Fact(t("Rank"), _rank_number(diagnosis, t)))
-    step = verdict.step if verdict.step is not None else as_step(trigger.get("step"))
+    tripped = as_step(trigger.get("step"))
+    step = verdict.step if verdict.step is not None else tripped
     if step is not None:
         epoch = _epoch(step, diagnosis, case)
         text = str(step) if not epoch else t("{step} (epoch {epoch})", step=step, epoch=epoch)
-        facts.append(Fact(t("Step"), text))
+        label = t("Began") if tripped not in (None, step) else t("Step")
+        facts.append(Fact(label, text if tripped in (None, step) else t("step {step}", step=text)))
     if place is not None:
         # What holds bad input is a column of the batch.
         holder = t("Column") if place.phase == "input" else t("Parameter")
@@ -157,11 +170,11 @@ def _facts(diagnosis: Diagnosis, case: Case, t: Speech) -> tuple[Fact, ...]:
         for label, value in ((t("Operator"), place.op), (t("Layer"), place.layer), (holder, place.parameter)):
             if value:
                 facts.append(Fact(label, visible(value), kind="name"))
-    if trigger.get("time"):
-        facts.append(Fact(t("Time"), units.moment(trigger["time"])))
-    tripped = as_step(trigger.get("step"))
-    if tripped is not None and tripped != step:
-        facts.append(Fact(t("Recorded at step"), str(tripped)))
+    # The time is that of the trigger's step, whichever step the verdict is about.
+    at = [t("step {step}", step=tripped)] if tripped not in (None, step) else []
+    at += [units.moment(trigger["time"])] if trigger.get("time") else []
+    if at:
+        facts.append(Fact(t("Recorded"), listed(at, t)))
     facts.append(Fact(t("Recorded because"), findings.trigger(trigger, t), _detail(trigger)))
     return tuple(facts)
 

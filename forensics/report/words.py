@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from forensics.analysis.message import Message, t
+from forensics.report import units
 from forensics.report.model import Tone
 
 SEVERITY: dict[str, Message] = {
@@ -13,6 +14,10 @@ SEVERITY: dict[str, Message] = {
 
 TONES: dict[str, Tone] = {"critical": "bad", "warning": "warn", "info": "quiet"}
 
+# Of two that could have started it, one did; another stands beside it.
+INDEPENDENT = t("also seen, independent of it")
+BESIDE = t("also seen")
+
 ROLE: dict[str, Message] = {
     "initiating": t("started it"),
     "cascade": t("followed from it"),
@@ -20,12 +25,6 @@ ROLE: dict[str, Message] = {
 }
 
 STATUS: dict[str, Message] = {
-    "established": t("established"),
-    "supported": t("supported"),
-    "hypothesis": t("hypothesis"),
-}
-
-STATUS_MEANING: dict[str, Message] = {
     "established": t("seen directly in the bundle"),
     "supported": t("the evidence fits, but it was not seen directly"),
     "hypothesis": t("a guess that the evidence does not rule out"),
@@ -88,18 +87,13 @@ INPUT: dict[str, Message] = {
     "other-ranks": t("bundles of other ranks"),
 }
 
-# From this confidence on, this word.
-_CERTAINTY: tuple[tuple[float, Message], ...] = (
-    (0.95, t("almost certain")),
-    (0.85, t("very likely")),
-    (0.65, t("likely")),
-    (0.4, t("possible")),
-)
 
-
-def certainty(confidence: float) -> Message:
-    """A confidence from 0 to 1 in words."""
-    return next((word for least, word in _CERTAINTY if confidence >= least), t("uncertain"))
+def sureness(status: str, confidence: float, *, of_cause: bool = False) -> Message:
+    """How it is known, and how sure the cause is: two things, that what was seen directly may have another cause."""
+    known = {"meaning": word(STATUS, status), "percent": units.percent(confidence)}
+    if of_cause:
+        return t("{meaning}; {percent} sure that this is the cause", **known)
+    return t("{meaning}; {percent} sure", **known)
 
 
 def word(table: dict[str, Message], key: str) -> Message:

@@ -123,6 +123,26 @@ def test_a_column_that_is_bad_in_every_sample_is_no_matter_of_samples() -> None:
     finding = fired(RULE, given)
     assert "in each of the 4 samples" in str(finding.headline)
     assert "the column itself is at fault" in str(finding.remedy[0])
+    assert not any("project" in str(step) for step in finding.remedy)
+
+
+def test_a_column_that_was_sound_before_is_bad_in_this_batch_only() -> None:
+    values = np.ones((4, 3), np.float32)
+    values[:, 1] = np.nan
+    given: dict[str, Any] = {
+        "loss": [1.0, 0.9, math.nan],
+        "trigger": "nan-loss",
+        "batch": {"x": statistics(values)},
+        "batch_facts": {"bad_samples": {"x": [0, 1, 2, 3]}},
+    }
+    finding = fired(RULE, bundle(**given, batch_tensors={"x": values}))
+    assert "4 NaN: element 1 of each of the 4 samples" in str(finding.headline)
+    assert "Each sample of this batch" in str(finding.remedy[0])
+    assert "at fault" not in str(finding.remedy[0])
+    uneven = values.copy()
+    uneven[0, 1], uneven[0, 2] = 1.0, math.nan
+    for other in (uneven, np.full((4, 3), np.nan, np.float32), np.ones((4, 3), np.int32), np.zeros(4, np.float32)):
+        assert "in each of the 4 samples" in str(fired(RULE, bundle(**given, batch_tensors={"x": other})).headline)
 
 
 def test_many_samples_are_listed_in_part() -> None:

@@ -9,7 +9,7 @@ import pytest
 from forensics.analysis.engine import diagnose
 from forensics.bundle.content import Part
 from forensics.bundle.reader import Bundle, in_memory
-from tests.builders import frame
+from tests.builders import bundle, frame
 from tests.rules.asking import fired, quiet, skipped
 
 RULE = "hang"
@@ -108,3 +108,15 @@ def test_hostile_stacks(frames: Any) -> None:
     given = silent(frames, [3, None, {"name": [1], "frames": frames}])
     assert not diagnose(given).failed
     assert fired(RULE, given).cause == "hang-compute"
+
+
+def test_a_stall_that_the_run_got_over_is_told() -> None:
+    events: list[dict[str, Any]] = [
+        {"step": 3, "kind": "trip", "message": "no step for 75 s"},
+        {"step": 17, "kind": "trip", "message": "no step for 331 s"},
+        {"step": 18, "kind": "start", "message": "no step for 999 s"},
+        {"step": 19, "kind": "trip", "message": "loss is NaN"},
+    ]
+    answer = quiet(RULE, bundle(trigger="manual", events=events))
+    assert str(answer.note) == "a stall of 331 s was seen in step 17, and the run went on"
+    assert str(quiet(RULE, bundle(trigger="manual", events=events[2:])).note) == "steps kept coming"

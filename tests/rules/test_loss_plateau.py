@@ -39,3 +39,8 @@ def test_skipped_without_a_loss() -> None:
 def test_hostile_losses() -> None:
     for loss in ([1e308, -1e308] * 60, [math.inf] * 99 + [1.0], [-5e-324] * 99):
         ask(RULE, bundle(loss=loss))
+
+
+def test_a_rise_is_no_plateau_and_says_so() -> None:
+    answer = quiet(RULE, bundle(loss=np.linspace(1, 2, 200)))
+    assert (answer.threshold, str(answer.note)) == (None, "the loss rises, which is no plateau")

@@ -130,3 +130,13 @@ def test_gradients_that_are_measured_now_and_then() -> None:
     still = 1 + 0.1 * np.random.default_rng(6).random(64)
     assert "exactly 0 for 64 steps" in str(fired(RULE, bundle(loss=still, grad_norm=measured)).headline)
     quiet(RULE, bundle(loss=still, grad_norm=np.where(np.arange(64) == 45, 0.1, measured)))
+
+
+@pytest.mark.parametrize(("count", "threshold"), [(16, 20), (25, None)])
+def test_skipped_updates_are_counted(count: int, threshold: int | None) -> None:
+    overflow = np.zeros(40)
+    overflow[-count:] = 1.0
+    losses = 5 + np.random.default_rng(3).normal(size=40)
+    answer = quiet(RULE, bundle(loss=losses, learning_rate=0.1, overflow=overflow))
+    assert (answer.value, answer.threshold) == (count, threshold)
+    assert "skipped on overflow" in str(answer.note)

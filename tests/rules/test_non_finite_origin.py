@@ -222,7 +222,7 @@ class TestBackward:
     def test_singular_gradient(self, op: str) -> None:
         finding = fired(RULE, broken(op, [P], INFINITE, phase="backward"))
         assert (finding.cause, finding.status) == ("singular-gradient", "established")
-        assert str(finding.headline).startswith("first non-finite gradient: in the way back through")
+        assert str(finding.headline).startswith("first non-finite gradient: in the gradient of")
 
     def test_a_gradient_that_left_the_16_bit_range_is_excepted(self) -> None:
         facts = {"tried": True, "finite": True, "out_max": 1e6}
@@ -599,3 +599,25 @@ def test_inputs_without_a_finite_element_or_a_type() -> None:
     ]
     assert notes[0] == "input 1 of Mul: no finite element"
     assert notes[1].startswith("input 2 of Mul (float32): largest 1.0")
+
+
+@pytest.mark.parametrize(("factor", "first"), [(50.0, "Check the scaling of the batch"), (1.0, "Keep the named")])
+def test_a_batch_out_of_range_comes_before_its_type(factor: float, first: str) -> None:
+    values = (np.random.default_rng(5).standard_normal((8, 16)) * factor).astype(np.float32)
+    facts = {"tried": True, "finite": True, "out_max": 1e6}
+    broke = autopsy("MatMul", inputs=[ONES], outputs=[np.array([math.inf], np.float16)], float32=facts)
+    given: dict[str, Any] = {"loss": [1.0, math.nan], "trigger": "nan-loss", "autopsy": broke}
+    finding = fired(RULE, bundle(**given, batch={"x": statistics(values)}))
+    assert finding.cause == "fp16-overflow"
+    assert str(finding.remedy[0]).startswith(first)
+    assert "finite there" in str(finding.explanation)
+    assert "sound" not in str(finding.explanation)
+
+
+@pytest.mark.parametrize(("scale", "said"), [(1024.0, True), (1.0, False)])
+def test_no_word_of_a_loss_scale_that_is_not_used(scale: float, said: bool) -> None:
+    given = autopsy("SqrtGrad", inputs=[P], outputs=[INFINITE], phase="backward")
+    finding = fired(RULE, bundle(loss=[1.0, 1.0], loss_scale=scale, trigger="nonfinite-gradient", autopsy=given))
+    assert finding.cause == "singular-gradient"
+    assert "square root" in str(finding.remedy[0])
+    assert any("loss scale" in str(step) for step in finding.remedy) is said

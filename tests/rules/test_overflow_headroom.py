@@ -75,3 +75,10 @@ def test_skipped_without_operators() -> None:
 def test_hostile_numbers() -> None:
     strange = [row(math.inf), row(-math.inf), row(1e300, line=-(2**62), out_nan=-5), row(6e4, in_min=math.nan)]
     fired(RULE, bundle(operators=strange))
+
+
+def test_a_small_negative_number_is_no_mask() -> None:
+    passed_on = row(1.0, out_min=-369.0, in_min=-369.0)
+    answer = quiet(RULE, bundle(trigger="nan-loss", operators=[row(326.0), passed_on, row(1.0, out_pos_inf=1)]))
+    assert answer.value == pytest.approx(math.log2(65504 / 369))
+    assert "before any break" in str(answer.note)

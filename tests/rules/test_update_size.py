@@ -46,3 +46,17 @@ def test_skipped_without_weights() -> None:
 def test_hostile_figures(value: float) -> None:
     for given in (run(value), run(0.1, grad_norm=value), run(0.1, weights={"a": {"l2": value, "size": -1}})):
         ask(RULE, given)
+
+
+def test_what_is_missing_is_said() -> None:
+    few = quiet(RULE, run(1e-8, loss=FLAT[:9]))
+    assert str(few.note).startswith("9 steps with a learning rate and a gradient norm")
+    lacking = quiet(RULE, run(0.1, weights={"a": {"l2": math.nan, "size": 4}}))
+    assert "norm of the weights" in str(lacking.note)
+
+
+def test_what_is_past_the_limit_says_why_it_is_quiet() -> None:
+    falling = quiet(RULE, run(1e-8, loss=np.linspace(2, 1, 80)))
+    assert (falling.threshold, "falls" in str(falling.note)) == (None, True)
+    ended = quiet(RULE, run(1e-8, trigger="nan-loss"))
+    assert (ended.threshold, "did not end as planned" in str(ended.note)) == (None, True)

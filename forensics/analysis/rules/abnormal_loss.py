@@ -100,6 +100,8 @@ class AbnormalLoss(Rule):
                 step=int(case.steps[known[-1]]),
                 phase="loss",
             )
+        if lowest < -limits["negative"].warning:
+            return Quiet(lowest, None, t("the lowest loss; nothing says that it cannot be below 0"))
         return Quiet(lowest, -limits["negative"].warning, t("the lowest loss"))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from forensics.analysis.batch_columns import (
     bad_count,
@@ -15,6 +17,7 @@ from forensics.analysis.batch_columns import (
     largest,
     listed,
     nonfinite_columns,
+    nonfinite_elements,
 )
 from forensics.analysis.evidence import Case, Row, mapping
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet, Severity, Status
@@ -26,14 +29,19 @@ _PLACE = t(
     "Look at the named samples: the bundle holds the batch (msforensics inspect), and their place in the data set, or "
     "in this rank's shard of it, is (step − 1) × batch size + sample, in the first epoch and without shuffling."
 )
-_WHOLE = (
-    t(
-        "Every sample is concerned, so that the column itself is at fault and no single sample: look at how it is "
-        "made, such as a division by a deviation or a count that is 0, a logarithm, or a join that found nothing."
-    ),
-    t("Repair the column where it is made, or leave it out: dataset.project keeps the columns that are named."),
-    t("To confirm, look at the column over the whole data set: np.isfinite(x).all() for each batch."),
+_ALWAYS = t(
+    "Each sample of the batch holds such values, so that the column itself is at fault and no single sample: print it "
+    "where it is computed, such as a division by a deviation or a count that is 0, a logarithm, or a join that found "
+    "nothing."
 )
+_THIS_BATCH = t(
+    "Each sample of this batch holds such values, and steps before it had a finite loss: print the column where it is "
+    "computed, for this batch, such as a division by a deviation or a count over the batch that is 0."
+)
+_COMPARE = t(
+    "Compare it with the batch before: np.isfinite(x).all(axis=0) of both says which elements of a sample went bad."
+)
+_WHOLE = t("To confirm, look at the column over the whole data set: np.isfinite(x).all() for each batch.")
 _REMEDY = (
     _PLACE,
     t("Filter them out in the pipeline: dataset.filter(lambda x: np.isfinite(x).all(), ['x']), and repair the source."),
@@ -152,14 +160,17 @@ def _nonfinite(case: Case, columns: Sequence[Row]) -> Finding:
     count, kind = bad_count(row), " / ".join(kinds)
     detail = t("column {name} holds {count} {kind}", name=_said(row), count=count, kind=kind)
     size = _samples(row)
-    if 1 < size <= len(set(samples)):
-        detail = t(
-            "column {name} holds {count} {kind}, in each of the {size} samples",
-            name=_said(row),
-            count=count,
-            kind=kind,
-            size=size,
-        )
+    whole = 1 < size <= len(set(samples))
+    if whole:
+        every: dict[str, Any] = {"name": _said(row), "count": count, "kind": kind, "size": size}
+        detail = t("column {name} holds {count} {kind}, in each of the {size} samples", **every)
+        if elements := nonfinite_elements(case, _name(row)):
+            every["elements"] = listed(elements)
+            detail = counted(
+                len(elements),
+                t("column {name} holds {count} {kind}: element {elements} of each of the {size} samples", **every),
+                t("column {name} holds {count} {kind}: elements {elements} of each of the {size} samples", **every),
+            )
     elif samples:
         where = {"name": _said(row), "count": count, "kind": kind, "samples": listed(samples)}
         detail = counted(
@@ -171,7 +182,13 @@ def _nonfinite(case: Case, columns: Sequence[Row]) -> Finding:
         "/batch/statistics/nan", case.fatal_step, count, 0, t("elements of {name} that are not finite", name=_said(row))
     )
     found = _finding(case, _name(row), detail, "critical", 97.0, "established", 0.97, evidence)
-    return replace(found, remedy=_WHOLE) if 1 < size <= len(set(samples)) else found
+    return replace(found, remedy=_where_computed(case)) if whole else found
+
+
+def _where_computed(case: Case) -> tuple[Message, ...]:
+    """What to do about a column that is bad in each sample; one that was sound before is not bad altogether."""
+    before = case.loss[case.steps < case.fatal_step] if case.fatal_step is not None else case.loss[:0]
+    return (_THIS_BATCH if np.isfinite(before).any() else _ALWAYS, _COMPARE, _WHOLE)
 
 
 def _samples(row: Row) -> int:

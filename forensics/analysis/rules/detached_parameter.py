@@ -43,7 +43,9 @@ class DetachedParameter(Rule):
         if layers is None or len(layers.steps) < limits["steps"].info:
             return Quiet(None, limit.warning, t("too few steps"))
         never = np.flatnonzero((layers.norm == 0).all(axis=0))
-        if not len(never) or len(never) == len(layers.names):
+        if len(never) and len(never) == len(layers.names):
+            return Quiet(len(never), None, t("no weight got a gradient at all, so that none is left out of the others"))
+        if not len(never):
             return Quiet(len(never), limit.warning, t("weights without a gradient at any step, beside others with one"))
         name, step = layers.names[int(never[0])], case.fatal_step
         what = {"name": name, "steps": len(layers.steps)}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, ClassVar
 
-from forensics.analysis.evidence import Case, mapping, mappings
+from forensics.analysis.evidence import Case, as_step, mapping, mappings, rows
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Phase, Quiet, Source
 from forensics.analysis.fingerprint import base_name
 from forensics.analysis.message import Message, t
@@ -49,6 +51,9 @@ _WAITS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
 )
+# What the recorder notes when no step came for too long.
+_SILENCE = re.compile(r"no step for (\d{1,9}) s")
+MAX_EVENTS = 10_000
 # What the process said that it was doing.
 _STATES = {"waiting-for-input": "hang-input"}
 _REMEDY: dict[str, tuple[Message, ...]] = {
@@ -105,7 +110,7 @@ class Hang(Rule):
 
     def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
         if case.trigger_kind != "hang":
-            return Quiet(case.trigger_kind, "hang", t("steps kept coming"))
+            return Quiet(case.trigger_kind, "hang", _went_on(case))
         main = next((item for item in case.threads if item.get("name") == "MainThread"), None)
         frames = mappings((main or (case.threads[0] if case.threads else {})).get("frames"))
         own = [frame for frame in frames if frame.get("own") is True]
@@ -135,6 +140,23 @@ class Hang(Rule):
             remedy=_REMEDY[cause],
             evidence=tuple(_stack(case, item) for item in case.threads[:6]),
         )
+
+
+def _went_on(case: Case) -> Message:
+    """What a run that is not silent did; a stall that it got over is among the recorder's events."""
+    stalls = [
+        (int(found[1]), as_step(row.get("step")))
+        for row in islice(rows(case.bundle.table("events")), MAX_EVENTS)
+        if row.get("kind") == "trip" and (found := _SILENCE.match(str(row.get("message", ""))))
+    ]
+    if not stalls:
+        return t("steps kept coming")
+    seconds, step = max(stalls, key=lambda item: item[0])
+    return t(
+        "a stall of {seconds} s was seen in step {step}, and the run went on",
+        seconds=seconds,
+        step="?" if step is None else step,
+    )
 
 
 def _explanation(sign: str, seen: bool, between_steps: bool) -> Message:

@@ -42,7 +42,7 @@ class Healthy(Rule):
         bad = int((~np.isfinite(losses)).sum()) + int(np.isinf(case.grad_norm).sum())
         weights = sum(int(np.nansum(number_column(case.weights, name))) for name in ("nan", "pos_inf", "neg_inf"))
         if bad or weights:
-            return Quiet(bad + weights, 0, t("values that are not finite"))
+            return Quiet(bad + weights, None, t("not said: this many recorded values are not finite"))
         if seen < needed:
             return Quiet(seen, needed, t("too few steps to say anything"))
         last = int(case.steps[-1])

@@ -74,7 +74,11 @@ class HostMemoryLeak(Rule):
         if not (
             leak.sure >= limits["share"].info and mib >= limits["size"].info and leak.steady >= limits["steady"].warning
         ):
-            return Quiet(leak.sure, limits["share"].warning, t("growth over the start, {mib} MiB", mib=figure(mib)))
+            if leak.sure < limits["share"].info:
+                return Quiet(leak.sure, limits["share"].warning, t("growth over the start, {mib} MiB", mib=figure(mib)))
+            slows = mib >= limits["size"].info
+            why = t("growth over the start, but it slows down, as a cache does")
+            return Quiet(leak.sure, None, why if slows else t("growth over the start, but of few MiB"))
         # Slower than the framework's own growth, only the sum over a long run tells.
         fast = leak.per_step / MIB >= limits["rate"].warning or leak.sure >= MUCH
         warns = fast and leak.sure >= limits["share"].warning and mib >= limits["size"].warning
@@ -106,7 +110,8 @@ class HostMemoryLeak(Rule):
                 since=leak.since,
             ),
             explanation=t(
-                "The second half of the run grew {steady} times as fast as the first: a cache would have filled up.",
+                "The second half of the run grew {steady} times as fast as the first: a cache that was full would have "
+                "stopped growing; one that has not filled up yet can look the same.",
                 steady=figure(leak.steady, 3),
             ),
             remedy=(*(_LARGE if leak.per_step >= MIB else _SMALL), _TRACE, _CONFIRM),
@@ -150,5 +155,5 @@ def _until(case: Case, leak: Leak, limit: float) -> Message:
         return t("")
     seconds = left * pace(case)
     if math.isfinite(seconds):
-        return t("; at this pace memory is full in about {time}", time=lasting(seconds))
-    return t("; memory is full in about {left} steps", left=f"{float(f'{left:.2g}'):.0f}")
+        return t("; at this pace memory would have been full about {time} later", time=lasting(seconds))
+    return t("; memory would have been full about {left} steps later", left=f"{float(f'{left:.2g}'):.0f}")

@@ -61,7 +61,7 @@ class LearningRateSchedule(Rule):
         last = int(found[-1])
         habit = int(np.sum(jumps[found[:-1]] >= 0.5 * jumps[last]))
         if habit:
-            return Quiet(float(jumps[last]), limit.warning, t("a jump that the schedule makes time and again"))
+            return Quiet(float(jumps[last]), None, t("a jump that the schedule makes time and again"))
         at = int(known[last + 1])
         step, end = int(case.steps[at]), case.fatal_step if case.fatal_step is not None else int(case.steps[-1])
         struck = case.numerical or case.trigger_kind == "loss-spike"

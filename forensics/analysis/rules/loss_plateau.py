@@ -47,7 +47,9 @@ class LossPlateau(Rule):
         start = max(abs(first), float(np.abs(values[0])), 1e-300)
         progress = (first - last) / start
         falls = slope(case.steps[known], values) * (case.steps[known[-1]] - case.steps[known[0]]) < -limit.info * start
-        if abs(progress) > limit.info or falls or np.all(values == 0):
+        if progress < -limit.info:
+            return Quiet(progress, None, t("the loss rises, which is no plateau"))
+        if progress > limit.info or falls or np.all(values == 0):
             return Quiet(progress, limit.warning, t("share of the first loss by which it fell; a rise is below 0"))
         step = int(case.steps[known[-1]])
         return remark(

@@ -11,6 +11,7 @@ import numpy as np
 from forensics.analysis.evidence import Case, Row, as_step, number_column, rows, text_column
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.instability import is_adaptive
+from forensics.analysis.loss_scaling import overflows
 from forensics.analysis.message import Message, figure, t
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule
@@ -117,7 +118,11 @@ class NoWeightUpdate(Rule):
                 False,
                 Evidence("/scalars/loss", None, repeats, None, t("period in steps")),
             )
-        return Quiet(max(zero, span), needed, t("steps on end without a learning rate or a gradient"))
+        skipped = _tail(overflows(case) > 0)
+        if skipped >= needed:
+            return Quiet(skipped, None, t("updates skipped on overflow, which loss-scale-collapse judges"))
+        said = t("steps on end without an update: no learning rate, no gradient, or skipped on overflow")
+        return Quiet(max(zero, span, skipped), needed, said)
 
 
 def _repeats(case: Case, needed: int) -> int:

@@ -9,16 +9,16 @@ from typing import ClassVar
 import numpy as np
 
 from forensics.analysis.batch_columns import nonfinite_columns
+from forensics.analysis.break_remedies import break_remedy
 from forensics.analysis.breaks import judge_break
-from forensics.analysis.evidence import Case, number_column, text_column
+from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet
 from forensics.analysis.fingerprint import base_name
 from forensics.analysis.instability import assess
 from forensics.analysis.judgement import Judgement
 from forensics.analysis.message import Message, figure, t
-from forensics.analysis.operators import family
 from forensics.analysis.origin import Break, first_break
-from forensics.analysis.remedies import REMEDIES, fitting
+from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule
 from forensics.analysis.unusual_batch import why_this_step
 from forensics.analysis.without_autopsy import (
@@ -27,9 +27,6 @@ from forensics.analysis.without_autopsy import (
     judge_series,
     overflow_at_any_scale,
 )
-
-# From here on a negative constant is there to mask (own; float16 itself ends at 6.55e4).
-_MASK = -1e4
 
 
 class NonFiniteOrigin(Rule):
@@ -61,7 +58,8 @@ class NonFiniteOrigin(Rule):
         if found is None and step is None:
             return Quiet(0, limits["values"].warning, t("every recorded value is finite"))
         if (columns := nonfinite_columns(case)) and not _after_input(found, case):
-            return Quiet(len(columns), 0, t("the batch itself holds values that are not finite"))
+            said = t("the batch itself holds values that are not finite; bad-input-batch names them")
+            return Quiet(len(columns), None, said)
         unrest = assess(case)
         if found is not None:
             step = step if case.fatal_step is None else case.fatal_step
@@ -103,7 +101,7 @@ def _finding(case: Case, found: Break | None, judgement: Judgement, step: int | 
         headline=_headline(found, judgement),
         summary=_summary(found, judgement),
         explanation=_explanation(case, found, judgement, step, why[0] if why else None),
-        remedy=_remedy(case, found, judgement),
+        remedy=break_remedy(case, found, judgement, far=why is not None and judgement.cause == "fp16-overflow"),
         evidence=(*_evidence(case, found, step), *((why[1],) if why else ())),
     )
 
@@ -120,7 +118,7 @@ def _headline(found: Break | None, judgement: Judgement) -> Message:
     place = _place(found)
     if found.phase == "backward":
         return t(
-            "first non-finite gradient: in the way back through {op}, {place} ({detail})",
+            "first non-finite gradient: in the gradient of {op}, {place} ({detail})",
             op=found.op,
             place=place,
             detail=judgement.detail,
@@ -163,44 +161,6 @@ def _explanation(
             loss=figure(float(losses[0])),
         )
     return reason
-
-
-def _remedy(case: Case, found: Break | None, judgement: Judgement) -> tuple[Message, ...]:
-    """What to do, the program's own conversion to float16 first where one led to the break."""
-    steps = fitting(judgement.cause, device=case.device_target, mask=found is not None and _masks(found))
-    own = _own_conversion(case, found) if judgement.cause in ("fp16-overflow", "fp16-underflow") else None
-    if own is None or found is None:
-        return steps
-    first = t(
-        "{place} converts to float16 itself: leave that out for what {op} takes, or convert back to float32 before it.",
-        place=own,
-        op=found.op,
-    )
-    general = REMEDIES[judgement.cause][0]
-    return (first, *(item for item in steps if item is not general))
-
-
-def _masks(found: Break) -> bool:
-    """Whether a large negative constant is added, selected, multiplied in or converted, as attention masks are."""
-    if any(value <= _MASK for value in found.scalars):
-        return found.family in ("difference", "fill", "product")
-    masks = any(item.smallest <= _MASK and not item.largest > 0 for item in found.inputs)
-    return masks and found.family in ("difference", "fill", "cast")
-
-
-def _own_conversion(case: Case, found: Break | None) -> str | None:
-    """Where the user's own code last converted to float16 before the break; None where it did not, or is not known."""
-    table = case.operators
-    if found is None or found.source is None or not table:
-        return None
-    names, kinds, files = (text_column(table, name) for name in ("name", "dtype", "file"))
-    lines = number_column(table, "line")
-    at = [
-        row
-        for row, name in enumerate(names)
-        if family(name) == "cast" and kinds[row] == "float16" and files[row] == found.source.file and lines[row] > 0
-    ]
-    return f"{base_name(files[at[-1]])}:{int(lines[at[-1]])}" if at else None
 
 
 def _evidence(case: Case, found: Break | None, step: int | None) -> tuple[Evidence, ...]:

@@ -18,6 +18,9 @@ from forensics.analysis.remedies import fitting
 from forensics.analysis.rule import Limit, Rule, score
 from forensics.bundle.tensors import FLOAT_MAX
 
+# A mask's constants are no smaller (own).
+MASK = 1e3
+
 
 class OverflowHeadroom(Rule):
     """How much room the largest value of each 16-bit operator left below the end of its type.
@@ -48,7 +51,7 @@ class OverflowHeadroom(Rule):
         at = int(np.nanargmin(bits))
         least = float(bits[at])
         if least > limits["bits"].info:
-            return Quiet(least, limits["bits"].warning, t("bits of headroom"))
+            return Quiet(least, limits["bits"].warning, t("bits of headroom before any break, without masks and fills"))
         grave = least <= limits["edge"].warning and case.numerical
         name, layer = text_column(table, "name")[at], text_column(table, "layer")[at]
         kind = text_column(table, "dtype")[at]
@@ -106,6 +109,7 @@ def _headroom(case: Case) -> Series:
             continue
         peak = np.nanmax(np.abs([low[at], high[at]])) if not np.isnan([low[at], high[at]]).all() else math.nan
         # A large negative number that came in as it went out is a mask.
-        if 0 < peak < math.inf and not (low[at] == -peak and into[at] <= 0.5 * low[at]):
+        masks = peak >= MASK and low[at] == -peak and into[at] <= 0.5 * low[at]
+        if 0 < peak < math.inf and not masks:
             bits[at] = max(0.0, math.log2(FLOAT_MAX[kind] / peak))
     return bits

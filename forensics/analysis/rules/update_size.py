@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from forensics.analysis.evidence import Case
+from forensics.analysis.evidence import Case, Series
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.instability import is_adaptive, total_weight_norm
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import Message, figure, t
 from forensics.analysis.rule import Limit, Rule, score
 
 SHORTEST = 50
@@ -44,9 +44,13 @@ class UpdateSize(Rule):
         limit = limits["ratio"]
         ratio = _typical(case)
         if not ratio > 0:
-            return Quiet(None, limit.warning, t("updates, gradients or weights are not known"))
-        if ratio >= limit.info or _progress(case) > PROGRESS or not case.asked_for:
-            return Quiet(ratio, limit.warning, t("typical update over the weights"))
+            return Quiet(None, limit.warning, _lacking(case))
+        if ratio >= limit.info:
+            return Quiet(ratio, limit.warning, t("median over the steps: update of all weights over their norm"))
+        if not case.asked_for:
+            return Quiet(ratio, None, t("tiny updates, but the run did not end as planned: what ended it is judged"))
+        if _progress(case) > PROGRESS:
+            return Quiet(ratio, None, t("tiny updates, but the loss falls all the same"))
         points = score(math.log10(ratio), Limit(math.log10(limit.info), math.log10(limit.warning), "decade", ""))
         warns = ratio <= limit.warning
         step = int(case.steps[-1])
@@ -84,15 +88,31 @@ class UpdateSize(Rule):
         )
 
 
+def _lacking(case: Case) -> Message:
+    """What exactly is missing for a typical update."""
+    count = int(np.isfinite(_moves(case)).sum())
+    if count < SHORTEST:
+        return t(
+            "{count} steps with a learning rate and a gradient norm; a typical update needs {needed}",
+            count=count,
+            needed=SHORTEST,
+        )
+    return t("the norm of the weights is not known, or no update moves them")
+
+
 def _typical(case: Case) -> float:
-    rates, weights = np.abs(case.series("learning_rate")), total_weight_norm(case)
-    if is_adaptive(case.optimizer):
-        sizes = [float(size) for size in case.weights.get("size", np.zeros(0)).tolist() if size > 0]
-        moves = rates * math.sqrt(sum(sizes))
-    else:
-        moves = rates * case.grad_norm
+    moves, weights = _moves(case), total_weight_norm(case)
     moves = moves[np.isfinite(moves)]
     return float(np.median(moves)) / weights if len(moves) >= SHORTEST else math.nan
+
+
+def _moves(case: Case) -> Series:
+    """The length of the update of all weights together, by step; NaN where it is not known."""
+    rates = np.abs(case.series("learning_rate"))
+    if is_adaptive(case.optimizer):
+        sizes = [float(size) for size in case.weights.get("size", np.zeros(0)).tolist() if size > 0]
+        return rates * math.sqrt(sum(sizes))
+    return rates * case.grad_norm
 
 
 def _progress(case: Case) -> float:

@@ -180,7 +180,8 @@ class TestCauseBeforeSymptom:
 
     def test_the_chain_has_four_links_in_order_of_time(self) -> None:
         found = [
-            finding("host-memory-leak", step=3, score=80),
+            finding("configuration-error", step=3, score=80),
+            finding("host-memory-leak", step=2, score=90),
             finding("straggler", step=1, severity="info"),
             finding("bad-input-batch", step=5, phase="input", score=97),
             finding("exp-overflow", step=5),
@@ -189,15 +190,22 @@ class TestCauseBeforeSymptom:
         ]
         diagnosis = judge(*found)
         assert [item.cause for item in diagnosis.chain] == [
-            "host-memory-leak",
+            "configuration-error",
             "bad-input-batch",
             "exp-overflow",
             "loss-spike",
         ]
 
     def test_findings_without_a_step_come_last(self) -> None:
-        diagnosis = judge(finding("straggler", step=None, phase=None), finding("dead-relu", step=4))
-        assert [item.cause for item in diagnosis.chain] == ["dead-relu", "straggler"]
+        diagnosis = judge(finding("configuration-error", step=None, phase=None), finding("dead-relu", step=4))
+        assert [item.cause for item in diagnosis.chain] == ["dead-relu", "configuration-error"]
+
+    def test_what_has_nothing_to_do_with_the_verdict_is_no_link(self) -> None:
+        diagnosis = judge(finding("host-memory-leak", score=95), finding("input-pipeline-bound", score=80))
+        assert [item.cause for item in diagnosis.chain] == ["host-memory-leak"]
+        assert {item.role for item in diagnosis.findings} == {"initiating"}
+        related = judge(finding("input-pipeline-bound", step=3), finding("step-time-cliff", step=4))
+        assert [item.cause for item in related.chain] == ["input-pipeline-bound", "step-time-cliff"]
 
 
 class TestLimits:

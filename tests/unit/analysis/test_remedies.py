@@ -8,7 +8,7 @@ import pytest
 
 from forensics.analysis.causes import CAUSES
 from forensics.analysis.registry import all_rules
-from forensics.analysis.remedies import REMEDIES, fitting
+from forensics.analysis.remedies import REMEDIES, at_singular_point, fitting
 from forensics.analysis.rule import Rule
 
 # Rules of processes and exceptions have a remedy for each signature or state instead.
@@ -53,3 +53,25 @@ def test_steps_that_cannot_apply_are_left_out(device: str, mask: bool, bfloat16:
 def test_other_causes_are_told_in_full() -> None:
     assert fitting("exp-overflow", device="CPU", mask=True) == REMEDIES["exp-overflow"]
     assert fitting("nothing-known", device="CPU", mask=True) == ()
+
+
+@pytest.mark.parametrize(
+    ("op", "first"),
+    [
+        ("SqrtGrad", "The derivative of a square root"),
+        ("LpNorm", "The derivative of a norm"),
+        ("Pow", "The derivative of a power"),
+        ("Mul", "Move the argument away"),
+        ("", "Move the argument away"),
+    ],
+)
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_singular_derivative_is_mended_by_its_operator(op: str, first: str, scaled: bool) -> None:
+    steps = [str(item) for item in at_singular_point(op, half=False, scaled=scaled)]
+    assert steps[0].startswith(first)
+    assert any("loss scale" in step for step in steps) == scaled
+    assert steps[-1].startswith("To confirm")
+
+
+def test_float16_has_a_bound_of_its_own() -> None:
+    assert any("float16" in str(item) for item in at_singular_point("Sqrt", half=True, scaled=False))

@@ -12,7 +12,7 @@ import pytest
 
 from forensics.analysis.evidence import Case
 from forensics.bundle.content import Part
-from forensics.report import charts, heat_map, series
+from forensics.report import alternatives, charts, heat_map, series
 from forensics.report.scales import Scale, padded
 from forensics.report.sheet import ROLES, Sheet, common_path, shortened
 from forensics.report.speech import Speech
@@ -157,6 +157,15 @@ def test_the_description_of_a_trajectory_gives_values_and_steps() -> None:
     assert "last finite value 4.186 at step 1041" in description
     assert "Loss: NaN first at step 1042." in description
     assert description.endswith("The fatal step is 1042.")
+
+
+@pytest.mark.parametrize("kind", ["exception", "loss-scale-collapse", "killed"])
+def test_only_a_value_that_is_not_finite_makes_a_step_fatal(kind: str) -> None:
+    parts = samples.content()
+    parts["trigger"] = Part({"kind": kind, "step": samples.FATAL})
+    data = series.trajectory(Case(samples.bundle(parts)))
+    assert data is not None
+    assert alternatives.describe_trajectory(data, data.panels, T)[1].endswith("The last step is 1042.")
 
 
 def test_a_run_whose_bundle_was_asked_for_has_no_fatal_step() -> None:

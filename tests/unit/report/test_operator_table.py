@@ -103,6 +103,13 @@ def test_a_derivative_of_which_nothing_is_known_is_no_error() -> None:
     assert column(found, "#") == ["–", "–"]
 
 
+def test_what_is_not_finite_has_no_headroom() -> None:
+    broken = table(4, out_neg_inf=np.array([0, 3, 0, 0]), headroom=np.array([9.0, 0.0, 7.0, 5.0]))
+    found = operator_table.operators(case(broken), T)
+    assert found is not None
+    assert column(found, "Headroom (bits)") == ["9", "–", "7", "5"]
+
+
 def test_zeros_have_no_headroom() -> None:
     zero = table(4, out_min=np.zeros(4), out_max=np.array([0.0, 1.0, 0.0, 1.0]), headroom=np.array([277, 5, 277, 9.0]))
     found = operator_table.operators(case(zero), T)

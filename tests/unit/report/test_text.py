@@ -19,7 +19,7 @@ def test_the_verdict_is_read_from_the_top() -> None:
     order = [
         "exp42",
         "Log in loss_fn received 3 zeros",
-        "almost certain, 97 %",
+        "seen directly in the bundle; 97 % sure that this is",
         "1042 (epoch 3)",
         "train.py:30 in construct",
     ]

@@ -7,17 +7,35 @@ import numpy as np
 import pytest
 
 from forensics.analysis.evidence import Case
-from forensics.analysis.finding import Finding, LeadTime, Origin, Quiet, Source, Verdict
+from forensics.analysis.finding import Evidence, Finding, LeadTime, Origin, Quiet, Source, Verdict
 from forensics.analysis.message import t
 from forensics.bundle.content import Header, Part
 from forensics.bundle.reader import in_memory
-from forensics.report import findings, operator_table, origin, rules_view, source, surroundings, tables
+from forensics.report import (
+    findings,
+    markdown,
+    operator_table,
+    origin,
+    pictures,
+    rules_view,
+    source,
+    surroundings,
+    tables,
+    text,
+)
 from forensics.report.model import Fact, Table
 from forensics.report.speech import Speech
 from forensics.report.view import build, identity, identity_of
 from tests.unit.report import samples
 
 T = Speech()
+
+
+RULED = "-" * 66
+NATIVE = (
+    f"The sizes differ.\n{RULED}\n- C++ Call Stack: (For framework developers)\n{RULED}\n"
+    "mindspore/ops/infer/matmul.cc:46 CheckShape\n"
+)
 
 
 def facts(items: tuple[Fact, ...]) -> dict[str, str]:
@@ -36,12 +54,14 @@ def column(table: Table | None, label: str) -> list[str]:
 def test_the_verdict_says_what_how_sure_when_and_where() -> None:
     verdict = build(samples.diagnosis(), samples.bundle(), T).verdict
     assert verdict.headline == "Log in loss_fn received 3 zeros"
-    assert (verdict.confidence, verdict.percent, verdict.status_word) == ("almost certain", "97 %", "established")
+    assert (verdict.percent, verdict.status) == ("97 %", "established")
     assert verdict.tone == "bad"
     shown = facts(verdict.facts)
     assert shown["Step"] == "1042 (epoch 3)"
     assert (shown["Phase"], shown["Operator"], shown["Layer"]) == ("loss", "Log", "loss_fn")
-    assert shown["Time"] == "2026-01-01 00:17:41 UTC"
+    assert shown["Recorded"] == "2026-01-01 00:17:41 UTC"
+    assert "Time" not in shown
+    assert verdict.sure == "seen directly in the bundle; 97 % sure that this is the cause"
     assert shown["Recorded because"] == "the loss was NaN"
     assert verdict.todo[0].startswith("Take the logarithm of the softmax")
     assert verdict.lead == "The first sign was there 12 steps (3.12 s) before the end: gradient-growth at step 1030."
@@ -93,12 +113,19 @@ def test_a_job_names_its_rank_on_the_first_screen() -> None:
 def test_a_verdict_about_an_earlier_step_also_names_the_step_of_the_trip() -> None:
     verdict = replace(samples.diagnosis().verdict, step=1030)
     shown = facts(build(samples.diagnosis(verdict=verdict), samples.bundle({}), T).verdict.facts)
-    assert (shown["Step"], shown["Recorded at step"]) == ("1030", "1042")
+    # The time is that of the step at which the bundle was written, and stands with it.
+    assert (shown["Began"], shown["Recorded"]) == ("step 1030", "step 1042, 2026-01-01 00:17:41 UTC")
+    assert not {"Step", "Time"} & set(shown)
+    assert build(samples.diagnosis(verdict=verdict), samples.bundle({}), T).title.startswith(
+        "log-of-nonpositive, began at step 1030 "
+    )
     # The trigger's epoch is that of its own step.
     steps = {"scalars": Part({}, {"": {"step": [1030.0, 1042.0], "epoch": [2.0, 3.0]}})}
     shown = facts(build(samples.diagnosis(verdict=verdict), samples.bundle(steps), T).verdict.facts)
-    assert shown["Step"] == "1030 (epoch 2)"
-    assert "Recorded at step" not in facts(build(samples.diagnosis(), samples.bundle({}), T).verdict.facts)
+    assert shown["Began"] == "step 1030 (epoch 2)"
+    same = build(samples.diagnosis(), samples.bundle({}), T)
+    assert "Began" not in facts(same.verdict.facts)
+    assert same.title.startswith("log-of-nonpositive at step 1042 ")
 
 
 def test_a_meaning_that_the_headline_says_already_is_not_repeated() -> None:
@@ -404,23 +431,35 @@ def test_without_a_finite_gradient_there_is_no_largest_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trigger", "batch"),
+    ("trigger", "input_phase", "batch"),
     [
-        ({"kind": "nan-loss"}, "The batch of the fatal step"),
-        ({"kind": "manual"}, "The newest batch"),
+        ({"kind": "nan-loss"}, False, "The batch of the fatal step"),
+        # Between two steps a recorder is waiting for input, whatever made the run trip on the batch that it had.
+        ({"kind": "nan-loss", "state": "waiting-for-input"}, True, "The batch of the fatal step"),
+        ({"kind": "loss-scale-collapse", "state": "waiting-for-input"}, False, "The batch of the last step"),
+        ({"kind": "exception", "state": "waiting-for-input"}, False, "The batch of the last step"),
+        ({"kind": "manual"}, False, "The newest batch"),
         (
             {"kind": "exception", "state": "waiting-for-input"},
+            True,
+            "The last batch that came; the run was waiting for the next one",
+        ),
+        (
+            {"kind": "hang", "state": "waiting-for-input"},
+            True,
             "The last batch that came; the run was waiting for the next one",
         ),
     ],
 )
-def test_a_run_without_a_fatal_step_has_none_in_its_tables(trigger: dict[str, Any], batch: str) -> None:
+def test_a_run_without_a_fatal_step_has_none_in_its_tables(
+    trigger: dict[str, Any], input_phase: bool, batch: str
+) -> None:
     parts = samples.content()
     parts["trigger"] = Part({"step": samples.FATAL, **trigger})
     case = Case(samples.bundle(parts))
-    assert getattr(tables.batch(case, T), "caption", "") == batch
+    assert getattr(tables.batch(case, T, input_phase=input_phase), "caption", "") == batch
     asked = trigger["kind"] == "manual"
-    assert ("fatal" in getattr(tables.gradients(case, T), "caption", "")) is not asked
+    assert ("fatal" in getattr(tables.gradients(case, T), "caption", "")) is (trigger["kind"] == "nan-loss")
     assert (getattr(tables.last_steps(case, T), "marked", None) is None) is asked
 
 
@@ -520,7 +559,7 @@ def test_findings_carry_their_evidence_with_its_place_in_the_bundle() -> None:
     assert not second.decides
     assert column(first.evidence, "In the bundle") == ["/autopsy/operators[10]", "/scalars/loss"]
     assert column(first.evidence, "Value") == ["0", "NaN"]
-    assert second.certainty == "likely (70 %), supported"
+    assert second.certainty == "the evidence fits, but it was not seen directly; 70 % sure"
     assert second.when == "step 1030, backward pass"
     assert second.role_word == "followed from it"
 
@@ -535,6 +574,77 @@ def test_the_chain_keeps_its_order() -> None:
     links = findings.chain(samples.diagnosis(), T)
     assert [link.role for link in links] == ["initiating", "cascade"]
     assert links[0].when == "step 1042, loss"
+
+
+def test_only_one_finding_started_it() -> None:
+    first = samples.finding(rule="input-pipeline-bound", cause="input-pipeline-bound", headline=t("x"), step=2)
+    second, third = samples.finding(), samples.finding(rule="other", cause="other", headline=t("y"))
+    shown = samples.diagnosis(findings=(second, first, third), chain=(first, second))
+    assert [link.role_word for link in findings.chain(shown, T)] == ["also seen, independent of it", "started it"]
+    assert [link.role for link in findings.chain(shown, T)] == ["independent", "initiating"]
+    words = [item.role_word for item in findings.findings(shown, T)]
+    assert words == ["started it", "also seen, independent of it", "also seen"]
+    # A verdict about what followed leaves the beginning to the chain.
+    followed = replace(second, role="cascade")
+    shown = samples.diagnosis(findings=(followed, first), chain=(first, followed))
+    assert [link.role_word for link in findings.chain(shown, T)] == ["started it", "followed from it"]
+
+
+def test_why_it_was_this_step_stands_on_the_first_screen_where_the_batch_tells() -> None:
+    why = t("Why this step: sample {samples} is 0.", samples=9)
+    sentence = t("{reason} {why}", reason=t("Zero has no logarithm."), why=why)
+    seen = Evidence("/batch/statistics/zero", samples.FATAL, 16, None, t("zeros"))
+    first = samples.finding(explanation=sentence, evidence=(seen,))
+    view = build(samples.diagnosis(findings=(first,)), samples.bundle({}), T)
+    assert view.verdict.why == "Why this step: sample 9 is 0."
+    for said in (markdown.summary(view, T), text.render_view(view, T)):
+        assert said.count("Why this step: sample 9 is 0.") == 1
+        assert said.index("received 3 zeros") < said.index("Why this step") < said.index("97 %")
+    assert build(samples.diagnosis(), samples.bundle({}), T).verdict.why == ""
+    plain = samples.finding(explanation=sentence, evidence=())
+    assert build(samples.diagnosis(findings=(plain,)), samples.bundle({}), T).verdict.why == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "asynchronous", "note"),
+    [
+        (f"It failed.\n{RULED}\n- Dataset Pipeline Error Message: \n{RULED}\n[ERROR] no rows\n", False, True),
+        (NATIVE, True, True),
+        (NATIVE, False, False),
+        ("'NoneType' object has no attribute 'x'", False, False),
+    ],
+)
+def test_a_line_at_which_a_failure_only_surfaced_is_called_so(message: str, asynchronous: bool, note: bool) -> None:
+    frame = {"file": samples.FILE, "line": 30, "function": "construct", "code": "x = 1", "own": True}
+    error = {"type": "RuntimeError", "message": message, "frames": [frame]}
+    parts = {
+        "trigger": Part({"kind": "exception", "step": 3}),
+        "exception": Part({"chain": [error], "asynchronous": asynchronous}),
+    }
+    view = build(samples.diagnosis(), samples.bundle(parts), T)
+    quote = view.verdict.quote
+    assert quote is not None
+    assert quote.note == ("where it surfaced" if note else "")
+    assert ("where it surfaced" in text.render_view(view, T)) is note
+    assert ("where it surfaced" in markdown.summary(view, T)) is note
+    # A loss that is not a number is no exception, whatever came after it.
+    parts["trigger"] = Part({"kind": "nan-loss", "step": 3})
+    quote = build(samples.diagnosis(), samples.bundle(parts), T).verdict.quote
+    assert quote is not None
+    assert quote.note == ""
+
+
+def test_gradients_of_the_replay_are_said_to_be_its_own() -> None:
+    histograms: dict[str, Any] = {
+        "": {},
+        "gradient_histograms": {"name": ["a"], "counts": np.ones((1, 128)), "special": np.zeros((1, 5))},
+    }
+    bundle = samples.bundle({"autopsy": Part({}, histograms)}, {"gradients": "no tap"})
+    said = surroundings.completeness(bundle, T).sentence
+    assert said.endswith("Magnitudes of gradients are from the step that was run once more.")
+    captions = [item.caption for item in pictures.draw(samples.diagnosis(), Case(bundle), T).drawn.values()]
+    assert any(caption.endswith("gradients from the step that was run once more") for caption in captions)
+    assert "once more" not in surroundings.completeness(samples.bundle({}, {"gradients": "no tap"}), T).sentence
 
 
 def test_every_rule_gives_one_of_four_answers() -> None:

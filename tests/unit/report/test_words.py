@@ -16,7 +16,6 @@ from forensics.report import words
         (words.SEVERITY, get_args(finding.Severity)),
         (words.ROLE, get_args(finding.Role)),
         (words.STATUS, get_args(finding.Status)),
-        (words.STATUS_MEANING, get_args(finding.Status)),
         (words.PHASE, schema.PHASES),
         (words.TRIGGER, schema.TRIGGER_KINDS),
         (words.INPUT, tuple(INPUTS)),
@@ -26,16 +25,10 @@ def test_every_id_has_words(table: dict[str, object], ids: tuple[str, ...]) -> N
     assert set(ids) == set(table)
 
 
-@pytest.mark.parametrize(
-    ("confidence", "said"),
-    [(1.0, "almost certain"), (0.9, "very likely"), (0.7, "likely"), (0.5, "possible"), (0.1, "uncertain")],
-)
-def test_certainty(confidence: float, said: str) -> None:
-    assert str(words.certainty(confidence)) == said
-
-
-def test_a_confidence_that_is_no_number_is_uncertain() -> None:
-    assert str(words.certainty(float("nan"))) == "uncertain"
+def test_how_it_is_known_and_how_sure_the_cause_is_are_two_things() -> None:
+    assert str(words.sureness("established", 0.93)) == "seen directly in the bundle; 93 % sure"
+    blamed = str(words.sureness("hypothesis", 0.4, of_cause=True))
+    assert blamed == "a guess that the evidence does not rule out; 40 % sure that this is the cause"
 
 
 def test_an_unknown_id_is_shown_as_it_is() -> None:
