@@ -64,10 +64,11 @@ class Hold(nn.Cell):  # type: ignore[misc]
         holds = self.holds and host.armed
         if holds or host.due:
             first = gradients[0] if isinstance(gradients, tuple | list) and gradients else None
+            read = None
             if isinstance(first, Tensor) and first.dtype != mstype.bfloat16:
-                first.asnumpy()  # waits; an error that is pending is the run's own, and is raised here
+                read = first.asnumpy()  # waits; an error that is pending is the run's own, and is raised here
             try:
-                ok = host.measure(gradients)
+                ok = host.measure(gradients, read)
             except Exception as error:  # whatever is wrong in there is not the run's: from now on operators measure
                 host.failure, host.count = error, 0
                 ok = None

@@ -65,12 +65,16 @@ class HostProbe:
         full = (self._full.maxlen or 0) * self._parameters * 4 * 8
         return self._norms.nbytes + self._numbers.nbytes + details + full
 
-    def measure(self, gradients: Sequence[Any]) -> bool | None:
-        """Whether all of them are finite; None when they cannot be looked at here (and nothing was counted)."""
+    def measure(self, gradients: Sequence[Any], first: Array | None = None) -> bool | None:
+        """Whether all of them are finite; None when they cannot be looked at here (and nothing was counted).
+
+        Args:
+            first: the first gradient's numbers, where they have been read already.
+        """
         if not isinstance(gradients, tuple | list) or len(gradients) != self._parameters:
             return None
         try:
-            first = _numbers(gradients[0])
+            first = _numbers(gradients[0]) if first is None else _floating(first)
             started = time.perf_counter_ns()
             arrays = [first, *map(_numbers, gradients[1:])]
         except (AttributeError, TypeError):
@@ -134,7 +138,10 @@ class HostProbe:
 
 
 def _numbers(gradient: Any) -> Array:
-    array = framework.numbers(gradient)
+    return _floating(framework.numbers(gradient))
+
+
+def _floating(array: Array) -> Array:
     if array.dtype.kind != "f":
         raise TypeError(f"a gradient of {array.dtype}")
     return array
