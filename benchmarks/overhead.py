@@ -55,7 +55,6 @@ class Lane:
     process: Any
     pipe: Any
     turns: list[Any] = field(default_factory=list)
-    first_seconds: float = 0.0
     account: dict[str, Any] = field(default_factory=dict)
 
     def steps(self, count: int) -> Any:
@@ -95,9 +94,7 @@ def measure(
     lanes = [_start(context, workload, mode, variant) for variant in (PLAIN, *variants)]
     try:
         for item in lanes:
-            began = time.perf_counter()
             item.steps(1)
-            item.first_seconds = time.perf_counter() - began
             left = warm if item.variant in OURS or item.variant == "skip" else min(warm, SETTLED)
             while left > 0:
                 item.steps(min(left, 500))

@@ -12,7 +12,7 @@ from forensics.analysis.evidence import Case, as_step, mapping, mappings, number
 from forensics.analysis.finding import Phase, Source
 from forensics.analysis.operators import Family, family
 from forensics.bundle.strict_json import as_float
-from forensics.bundle.tensors import FLOAT_MAX, FLOAT_TINY
+from forensics.bundle.tensors import FLOAT_TINY
 
 SIXTEEN_BITS = ("float16", "bfloat16")
 MAX_TEXT = 300
@@ -104,12 +104,6 @@ class Break:
     def inputs_finite(self) -> bool:
         """Whether every input element is finite."""
         return all(item.finite for item in self.inputs)
-
-    @property
-    def range_limit(self) -> float:
-        """Largest number that the type of the result holds."""
-        kind = self.outputs[0].dtype if self.outputs else self.reduced_type
-        return FLOAT_MAX.get(kind, FLOAT_MAX["float32"])
 
     @property
     def tiny(self) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from forensics.analysis.evidence import Case
-from forensics.analysis.finding import Outcome
+from forensics.analysis.finding import Outcome, Severity
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,12 @@ def score(value: float, limit: Limit) -> float:
         return 100.0
     k = math.log(1 - 50 / 75) / (warning - info)
     return 25 + 75 * (1 - math.exp(k * (value - info)))
+
+
+def graded(points: float, warns: bool, least: float = 75.0) -> tuple[Severity, float]:
+    """Severity and score of a finding that is a warning or a note: a warning scores `least` at the least, and a note
+    stays below what a warning begins with, whatever else the rule looked at before it decided."""
+    return ("warning", max(least, points)) if warns else ("info", min(74.0, points))
 
 
 class Rule(ABC):

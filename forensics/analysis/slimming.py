@@ -2,7 +2,9 @@
 
 What stays: figures of every kind (scalars, gradient norms, statistics, histograms, the autopsy's ranges), names of
 layers, parameters, operators and packages, versions and settings, exception texts, and the places of the program (file
-name, line, function). What goes is in `REMOVED`, and what goes besides when the copy is too large in `REDUCTIONS`.
+name, line, function). What goes: elements of tensors; environment variables, command line, host name, process; log
+lines, but for those that tell the cause; source text, and what a failed compilation left; of paths all but the last
+part; URLs, mail and network addresses. What goes besides when the copy is too large is in `REDUCTIONS`.
 """
 
 from __future__ import annotations
@@ -36,15 +38,6 @@ MAX_LOG_LINES = 50
 # Different texts of one bundle that are looked through for what is private: some seconds' worth.
 MAX_TEXTS = 50_000
 TOO_MANY = "tables with too many names to be looked through"
-
-REMOVED = (
-    "tensors: weights, optimizer state, batch",
-    "environment variables, command line, host name, process",
-    "log lines, but for those that tell the cause",
-    "source text, and what a failed compilation left",
-    "folders: of a path its last part stays",
-    "URLs, mail and network addresses",
-)
 
 
 @dataclass

@@ -18,7 +18,6 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-ExceptHook = Callable[[BaseException, bool], object]
 _watching: weakref.WeakSet[Any] = weakref.WeakSet()
 _hooked = False
 

@@ -11,7 +11,7 @@ from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.loss_scaling import overflows
 from forensics.analysis.message import figure, t
-from forensics.analysis.rule import Limit, Rule, score
+from forensics.analysis.rule import Limit, Rule, graded, score
 
 SHORTEST = 50
 
@@ -50,10 +50,11 @@ class EffectiveUpdates(Rule):
         warns, points = share >= limit.warning, score(share, limit)
         step = int(case.steps[-1])
         headline = t("{share} % of the updates were skipped for overflow", share=figure(100 * share))
+        severity, points = graded(points, warns)
         return Finding(
             cause="loss-scale-collapse",
-            severity="warning" if warns else "info",
-            score=max(75.0, points) if warns else min(74.0, points),
+            severity=severity,
+            score=points,
             confidence=0.6,
             role="initiating",
             status="established",

@@ -14,7 +14,7 @@ from forensics.analysis.grains import ENOUGH, share_in_grains
 from forensics.analysis.message import figure, t
 from forensics.analysis.remark import remark
 from forensics.analysis.remedies import REMEDIES
-from forensics.analysis.rule import Limit, Rule, score
+from forensics.analysis.rule import Limit, Rule, graded, score
 from forensics.analysis.without_autopsy import layer_of
 
 MAX_ROWS = 50_000
@@ -127,10 +127,11 @@ def _subnormal(case: Case) -> tuple[float, str]:
 def _vanished(case: Case, share: float, name: str, limit: Limit) -> Finding:
     warns, points, step = share >= limit.warning, score(share, limit), case.fatal_step
     headline = t("{share} % of {name} vanished in float16", share=figure(100 * share), name=name)
+    severity, points = graded(points, warns)
     return Finding(
         cause="fp16-underflow",
-        severity="warning" if warns else "info",
-        score=max(75.0, points) if warns else min(74.0, points),
+        severity=severity,
+        score=points,
         confidence=0.7,
         role="initiating",
         status="supported",
@@ -200,10 +201,11 @@ def _in_grains(case: Case, share: float, limit: Limit) -> Finding:
         "gradients vanish in float16: {share} % of the parameters get none, or a few times 6e-8",
         share=figure(100 * share),
     )
+    severity, points = graded(points, warns, 85.0)
     return Finding(
         cause="fp16-underflow",
-        severity="warning" if warns else "info",
-        score=max(85.0, points) if warns else min(74.0, points),
+        severity=severity,
+        score=points,
         confidence=0.85,
         role="initiating",
         status="supported",

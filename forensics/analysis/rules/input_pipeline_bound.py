@@ -10,7 +10,7 @@ import numpy as np
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.message import figure, t
-from forensics.analysis.rule import Limit, Rule, score
+from forensics.analysis.rule import Limit, Rule, graded, score
 
 RECENT = 64
 # A stretch of slow fetches this long is no hiccup.
@@ -57,10 +57,11 @@ class InputPipelineBound(Rule):
             return Quiet(share, limits["share"].warning, t("share of a step that waits for input"))
         warns = share >= limits["share"].warning and waiting >= limits["wait"].warning
         points = score(share, limits["share"])
+        severity, points = graded(points, warns)
         return Finding(
             cause="input-pipeline-bound",
-            severity="warning" if warns else "info",
-            score=max(75.0, points) if warns else min(74.0, points),
+            severity=severity,
+            score=points,
             confidence=0.85 if warns else 0.5,
             role="initiating",
             # Time of other callbacks is in it as well.

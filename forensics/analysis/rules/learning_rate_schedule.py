@@ -12,7 +12,7 @@ from forensics.analysis.evidence import Case, Series
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.message import figure, t
 from forensics.analysis.remedies import REMEDIES
-from forensics.analysis.rule import Limit, Rule, score
+from forensics.analysis.rule import Limit, Rule, graded, score
 
 # Steps at the start of training in which a warm-up multiplies the rate rightly.
 WARM_UP = 5
@@ -73,10 +73,11 @@ class LearningRateSchedule(Rule):
             step=step,
             rate=figure(float(rates[at])),
         )
+        severity, points = graded(points, harmful)
         return Finding(
             cause="learning-rate-too-high",
-            severity="warning" if harmful else "info",
-            score=max(75.0, points) if harmful else min(74.0, points),
+            severity=severity,
+            score=points,
             confidence=0.6 if harmful else 0.35,
             role="initiating",
             status="supported",

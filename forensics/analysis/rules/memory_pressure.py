@@ -12,7 +12,7 @@ from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.memory import MIB, host_limit
 from forensics.analysis.message import figure, t
-from forensics.analysis.rule import Limit, Rule, score
+from forensics.analysis.rule import Limit, Rule, graded, score
 
 
 class MemoryPressure(Rule):
@@ -50,10 +50,11 @@ class MemoryPressure(Rule):
             limit=figure(most / MIB),
             step=step,
         )
+        severity, points = graded(points, warns)
         return Finding(
             cause="out-of-memory-host",
-            severity="warning" if warns else "info",
-            score=max(75.0, points) if warns else min(74.0, points),
+            severity=severity,
+            score=points,
             confidence=0.6,
             role="initiating",
             status="supported",

@@ -11,7 +11,7 @@ import numpy as np
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.message import figure, t
-from forensics.analysis.rule import Limit, Rule, score
+from forensics.analysis.rule import Limit, Rule, graded, score
 
 RECENT = 64
 SHORTEST = 10
@@ -72,10 +72,11 @@ class Straggler(Rule):
         else:
             return Quiet(ratio, limit.warning, t("fastest step over slowest, of {count} ranks", count=len(paces)))
         step = int(case.steps[-1])
+        severity, points = graded(points, warns)
         return Finding(
             cause="straggler",
-            severity="warning" if warns else "info",
-            score=max(75.0, points) if warns else min(74.0, points),
+            severity=severity,
+            score=points,
             confidence=0.75,
             role="initiating",
             status="supported",

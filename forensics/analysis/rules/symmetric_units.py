@@ -14,7 +14,7 @@ from forensics.analysis.kernels import is_embedding, kernels, name_of, shape_of
 from forensics.analysis.layers import parameter_shapes
 from forensics.analysis.message import t
 from forensics.analysis.remedies import REMEDIES
-from forensics.analysis.rule import Limit, Rule, score
+from forensics.analysis.rule import Limit, Rule, graded, score
 from forensics.analysis.without_autopsy import layer_of
 from forensics.errors import ForensicsError
 
@@ -70,10 +70,11 @@ class SymmetricUnits(Rule):
             count=len(equal),
             all=len(looked),
         )
+        severity, points = graded(points, warns, 85.0)
         return Finding(
             cause="bad-initialisation",
-            severity="warning" if warns else "info",
-            score=max(85.0, points) if warns else min(74.0, points),
+            severity=severity,
+            score=points,
             confidence=0.85,
             role="initiating",
             status="supported",

@@ -12,7 +12,7 @@ from forensics.analysis.evidence import Case, Series
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.instability import is_adaptive, total_weight_norm
 from forensics.analysis.message import Message, figure, t
-from forensics.analysis.rule import Limit, Rule, score
+from forensics.analysis.rule import Limit, Rule, graded, score
 
 SHORTEST = 50
 # A loss that fell by more than this share trains, however small its updates are.
@@ -55,10 +55,11 @@ class UpdateSize(Rule):
         warns = ratio <= limit.warning
         step = int(case.steps[-1])
         headline = t("updates are {ratio} of the weights, too small to change them", ratio=figure(ratio))
+        severity, points = graded(points, warns)
         return Finding(
             cause="no-weight-update",
-            severity="warning" if warns else "info",
-            score=max(75.0, points) if warns else min(74.0, points),
+            severity=severity,
+            score=points,
             confidence=0.7,
             role="initiating",
             status="supported",

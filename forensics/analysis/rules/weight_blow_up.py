@@ -13,7 +13,7 @@ from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet
 from forensics.analysis.kernels import kernels, name_of, size_of
 from forensics.analysis.message import figure, t
 from forensics.analysis.remedies import REMEDIES
-from forensics.analysis.rule import Limit, Rule, score
+from forensics.analysis.rule import Limit, Rule, graded, score
 from forensics.analysis.without_autopsy import layer_of
 
 
@@ -52,10 +52,11 @@ class WeightBlowUp(Rule):
         points = score(math.log10(size), decades)
         warns = size >= limit.warning
         headline = t("the weights of {name} have grown to {size}", name=name, size=figure(size))
+        severity, points = graded(points, warns)
         return Finding(
             cause="exploding-gradients",
-            severity="warning" if warns else "info",
-            score=max(75.0, points) if warns else min(74.0, points),
+            severity=severity,
+            score=points,
             confidence=0.5,
             role="initiating",
             status="supported",

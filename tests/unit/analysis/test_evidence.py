@@ -20,7 +20,7 @@ from forensics.analysis.evidence import (
     texts,
 )
 from forensics.analysis.message import figure, t
-from forensics.analysis.rule import Limit, score
+from forensics.analysis.rule import Limit, graded, score
 from tests.builders import bundle, statistics
 
 
@@ -166,3 +166,9 @@ def test_messages() -> None:
         "-2.0",
     ]
     assert figure(1.0000002, 8) == "1.0000002"
+
+
+def test_a_note_never_scores_like_a_warning_nor_a_warning_like_a_note() -> None:
+    assert [graded(points, True) for points in (10.0, 90.0)] == [("warning", 75.0), ("warning", 90.0)]
+    assert graded(80.0, True, 85.0) == ("warning", 85.0)
+    assert [graded(points, False) for points in (10.0, 90.0)] == [("info", 10.0), ("info", 74.0)]
