@@ -29,8 +29,9 @@ from forensics.errors import BundleDamaged, ForensicsError, LimitExceeded
 
 # Files of one folder that are left out before the rest is given up.
 MAX_CONDEMNED = 20
-# Resident memory that reading may take, and how many bytes more for each byte of the files that are read.
-MAX_BYTES = 500 * 2**20
+# Resident memory that reading may take beyond what the program itself holds (under 100 MiB, of which the child has a
+# copy from the start), and how many bytes more for each byte of the files that are read.
+MAX_BYTES = 400 * 2**20
 BYTES_PER_BYTE = 8
 # How often the memory is looked at, in seconds.
 _POLL = 0.02
@@ -94,6 +95,7 @@ class _Child:
         sys.stdout.flush()
         sys.stderr.flush()
         self._pipe, end = os.pipe()
+        self._inherited = resident(os.getpid())
         self._pid = os.fork()
         if self._pid == 0:  # pragma: no cover - nobody measures the child
             os.close(self._pipe)
@@ -114,7 +116,7 @@ class _Child:
                         self._hear(piece)
                     if not self._outgrown and time.monotonic() - looked >= _POLL:
                         looked = time.monotonic()
-                        self._outgrown = resident(self._pid) > self._limit
+                        self._outgrown = resident(self._pid) - self._inherited > self._limit
                         if self._outgrown:
                             os.kill(self._pid, signal.SIGKILL)
         finally:

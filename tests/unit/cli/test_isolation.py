@@ -194,11 +194,21 @@ def test_memory_is_limited_by_what_there_is_to_read(tmp_path: Path, monkeypatch:
         time.sleep(0.5)
         return len(held)
 
-    with pytest.raises(LimitExceeded, match="more than 500 MiB of memory"):
+    with pytest.raises(LimitExceeded, match="more than 400 MiB of memory"):
         isolation.run(reading(file, swell), file)
     with file.open("wb") as stream:
         stream.truncate(2**30)
     assert isolation.run(reading(file, swell), file) == 1000
+
+
+def test_memory_that_the_program_holds_itself_is_not_laid_to_the_file(tmp_path: Path) -> None:
+    held = bytearray(b"x") * (isolation.MAX_BYTES + 100 * 2**20)
+
+    def action() -> int:
+        time.sleep(0.5)
+        return len(held)
+
+    assert isolation.run(reading(tmp_path / "b.h5", action), tmp_path / "b.h5") == len(held)
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
