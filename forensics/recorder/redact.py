@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from forensics.recorder import secret_names
@@ -23,6 +24,8 @@ MAX_CHARACTERS = 2**20
 CLASSES = ("url", "name", "token", "entropy", "home")
 # A value is judged by its beginning; what is judged secret goes as a whole.
 _JUDGED = 128
+# So far behind a name, on its line, are literals looked for that belong to it, and so many.
+_STATEMENT, _LITERALS = 256, 4
 
 _ASSIGNMENT = re.compile(
     r"""(?<![\w.\-]) (?P<name>[\w.\-]+) (?P<quote>\\?["'])? \]?
@@ -35,6 +38,10 @@ _QUOTED_WITHIN = re.compile(r"""\\(["'])((?:[^\\\n]|\\(?!\1).)*)""")
 _BARE = re.compile(r"[^\s\"'`]*")
 _BARE_IN_QUERY = re.compile(r"[^\s\"'`&#]*")
 _REST_OF_LINE = re.compile(r"[^\r\n\"'`]*")
+# In a line of code, a literal that stands in for the value when there is no other: get("NAME", "this"), x or "this".
+_OTHERWISE = re.compile(
+    r"""(?:,|\bor\b|\belse\b)[ \t]{0,8}[rbuRBU]{0,2}(["'])((?:(?!\1)[^\\\n]|\\.)*)\1(?![ \t]{0,8}[:=])"""
+)
 _HEADERS = frozenset(("authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "x-auth-token"))
 
 _URL_USER = re.compile(r"(://)([^\s/'\"<>«]{1,512})@(?=[\w\[])")
@@ -141,8 +148,8 @@ class Redactor:
         return "~"
 
     def _assignments(self, text: str) -> str:
-        parts: list[str] = []
-        done = position = 0
+        secret: list[tuple[int, int]] = []
+        position = 0
         ends: dict[re.Pattern[str], tuple[int, int]] = {}
         while match := _ASSIGNMENT.search(text, position):
             position = match.end("name")
@@ -150,12 +157,30 @@ class Redactor:
                 continue
             start, end, quoted = _value(text, match, ends)
             judged = text[start : min(end, start + _JUDGED)]
-            if not quoted and (_in_prose(text, match, judged) or _is_code(text, match, judged)):
+            if not quoted and _is_code(text, match, judged):
+                secret += _literals(text, match)
+            elif not quoted and _in_prose(text, match, judged):
                 continue
-            if secret_names.holds_secret(match["name"], judged, certain=_in_query(text, match)):
+            elif secret_names.holds_secret(match["name"], judged, certain=_in_query(text, match)):
+                secret.append((start, end))
+                position = end
+        parts: list[str] = []
+        done = 0
+        for start, end in sorted(secret):
+            if start >= done:
                 parts += (text[done:start], self._mark("name"))
-                done = position = end
+                done = end
         return "".join((*parts, text[done:]))
+
+
+def _literals(text: str, match: re.Match[str]) -> list[tuple[int, int]]:
+    """Where literals stand, in the code that gives a name its value, that are this value when it has no other."""
+    line = text[match.end() : match.end() + _STATEMENT].split("\n", 1)[0]
+    return [
+        (match.end() + found.start(2), match.end() + found.end(2))
+        for found in islice(_OTHERWISE.finditer(line), _LITERALS)
+        if secret_names.holds_secret(match["name"], found[2][:_JUDGED])
+    ]
 
 
 def _may_assign(match: re.Match[str]) -> bool:

@@ -14,6 +14,12 @@ PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{PEM_BODY}-----END RSA PRIVATE KEY-----
 
 # (the text, what must not be left of it)
 SECRET: list[tuple[str, str]] = [
+    # what a line of code falls back upon
+    ('password = os.environ.get("DB_PASSWORD", "hunter2")', "hunter2"),
+    ("token = args.token or 'gh0stRider77'", "gh0stRider77"),
+    ('self.password = load(path) if path else "letmein"', "letmein"),
+    ('connect(host, password=os.getenv("PGPASSWORD", "opensesame"), user="joe")', "opensesame"),
+    ('password = read(token="abc123x9", first or "tr0ub4dor")', "tr0ub4dor"),
     # variables and options
     ("export HF_TOKEN=abc123def", "abc123def"),
     ("WANDB_API_KEY=" + HEX40, HEX40),
@@ -143,6 +149,11 @@ SECRET: list[tuple[str, str]] = [
 ]
 
 HARMLESS: list[str] = [
+    'password = getpass.getpass("Password: ")',
+    'options = {"password": password, "name": "joe"}',
+    'login(user="joe", password=password, mode="fast")',
+    'api_key = os.environ.get("API_KEY", "")',
+    'key = self.projections.get(name, "layer.0.key")',
     # names that only sound secret
     "tokenizer=bert",
     "max_tokens=512",

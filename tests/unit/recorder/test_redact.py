@@ -247,6 +247,8 @@ def test_a_password_of_any_letters(password: str) -> None:
         "/aB3",
         "sk-a",
         "'--token', ",
+        "a_password=b(x, 'y') ",
+        "a_password=b(x, 'y' ",
         "a        :        ",
         "\\",
     ],
