@@ -40,7 +40,8 @@ _BARE_IN_QUERY = re.compile(r"[^\s\"'`&#]*")
 _REST_OF_LINE = re.compile(r"[^\r\n\"'`]*")
 # In a line of code, a literal that stands in for the value when there is no other: get("NAME", "this"), x or "this".
 _OTHERWISE = re.compile(
-    r"""(?:,|\bor\b|\belse\b)[ \t]{0,8}[rbuRBU]{0,2}(["'])((?:(?!\1)[^\\\n]|\\.)*)\1(?![ \t]{0,8}[:=])"""
+    r"""(?:,|\bor\b|\belse\b) [ \t]{0,8} [rbuRBU]{0,2} (["']) ((?:(?!\1)[^\\\n]|\\.)*) \1 (?![ \t]{0,8}[:=])""",
+    re.VERBOSE,
 )
 _HEADERS = frozenset(("authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "x-auth-token"))
 
