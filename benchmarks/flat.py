@@ -1,15 +1,18 @@
 """Whether a long run stays as it began: memory and cost over a hundred thousand steps.
 
-    python -m benchmarks.flat [--steps 100000] [--modes graph pynative] [--on-trip raise]
+    python -m benchmarks.flat [--steps 100000] [--modes graph pynative] [--on-trip raise none] [--write]
 
 Trains a tiny network for real under Model.train with everything on, and prints for each mode how the resident memory,
 what the recorder holds and the median time in its hooks changed between the first tenth of the run and its last. The
-first tenth itself is left to caches and to the rings, which take their memory then.
+first tenth itself is left to caches and to the rings, which take their memory then. "none" is the same run without a
+recorder: what the framework's own memory does. Each run has a process of its own. --write puts the table into
+docs/overhead.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import sys
 import tempfile
@@ -29,6 +32,8 @@ from forensics import FlightRecorder
 from forensics.recorder.machine import HostMemory
 
 BATCHES = 1000
+PAGE = Path(__file__).parent.parent / "docs" / "overhead.md"
+BEGIN, END = "<!-- flat: begin -->", "<!-- flat: end -->"
 
 
 class Tiny(nn.Cell):  # type: ignore[misc]
@@ -45,7 +50,7 @@ class Tiny(nn.Cell):  # type: ignore[misc]
 class Clock(Callback):  # type: ignore[misc]
     """Resident memory and what the recorder holds after each tenth; time in the recorder's hooks at every step."""
 
-    def __init__(self, recorder: FlightRecorder, steps: int) -> None:
+    def __init__(self, recorder: FlightRecorder | None, steps: int) -> None:
         super().__init__()
         self.recorder, self.steps, self.memory = recorder, steps, HostMemory()
         self.resident: list[float] = []
@@ -56,10 +61,11 @@ class Clock(Callback):  # type: ignore[misc]
     def on_train_step_end(self, run_context: Any) -> None:
         step = run_context.original_args().cur_step_num
         if step % (self.steps // 10) == 0:
-            cost = self.recorder.overhead()
             self.resident.append(self.memory.rss())
-            self.held.append(cost["host_bytes"] + cost["device_bytes"])
-            self.costs.append(cost["median_ns"])
+            if self.recorder is not None:
+                cost = self.recorder.overhead()
+                self.held.append(cost["host_bytes"] + cost["device_bytes"])
+                self.costs.append(cost["median_ns"])
         if step >= self.steps:
             run_context.request_stop()
 
@@ -74,13 +80,16 @@ def run(mode: str, on_trip: str, steps: int) -> str:
     model = Model(network, nn.CrossEntropyLoss(), nn.Momentum(network.trainable_params(), 1e-3, 0.9))
     dataset = ds.NumpySlicesDataset((x, y), ["x", "y"], shuffle=False).batch(1)
     with tempfile.TemporaryDirectory() as folder:
-        recorder = FlightRecorder(Path(folder) / "run", on_trip=on_trip)
+        recorder = FlightRecorder(Path(folder) / "run", on_trip=on_trip) if on_trip != "none" else None
         clock = Clock(recorder, steps)
-        model.train(-(-steps // BATCHES), dataset, callbacks=[recorder, clock], dataset_sink_mode=False)
+        callbacks = [clock] if recorder is None else [recorder, clock]
+        model.train(-(-steps // BATCHES), dataset, callbacks=callbacks, dataset_sink_mode=False)
         seconds = time.perf_counter() - clock.began
     grown = (clock.resident[-1] - clock.resident[0]) / 2**20
-    return (
-        f"| {mode} | {on_trip} | {steps} | {1e3 * seconds / steps:.2f} | {grown:+.1f} | "
+    line = f"| {mode} | {on_trip} | {steps} | {1e3 * seconds / steps:.2f} | {grown:+.1f} | "
+    if recorder is None:
+        return f"{line}| |"
+    return line + (
         f"{clock.held[0] / 2**20:.2f} → {clock.held[-1] / 2**20:.2f} | "
         f"{clock.costs[0] / 1e3:.1f} → {clock.costs[-1] / 1e3:.1f} |"
     )
@@ -91,13 +100,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--modes", nargs="+", default=["graph", "pynative"], choices=["graph", "pynative"])
-    parser.add_argument("--on-trip", nargs="+", default=["raise"], choices=["raise", "skip", "record"])
+    ways = ["raise", "skip", "record", "none"]
+    parser.add_argument("--on-trip", nargs="+", default=["raise", "none"], choices=ways)
+    parser.add_argument("--write", action="store_true", help="put the table into docs/overhead.md")
     asked = parser.parse_args()
-    print("| mode | on_trip | steps | ms a step | resident memory, MiB | recorder holds, MiB | median µs in hooks |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    table = [
+        "| mode | on_trip | steps | ms a step | resident memory, MiB | recorder holds, MiB | median µs in hooks |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    print("\n".join(table))
     for mode in asked.modes:
         for on_trip in asked.on_trip:
-            print(run(mode, on_trip, max(10, asked.steps)), flush=True)
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                table.append(pool.apply(run, (mode, on_trip, max(10, asked.steps))))
+            print(table[-1], flush=True)
+    if asked.write:
+        head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN, 1)
+        lines = "\n".join(table)
+        PAGE.write_text(f"{head}{BEGIN}\n\n{lines}\n\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
     return 0
 
 

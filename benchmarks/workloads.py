@@ -116,14 +116,14 @@ def _resnet() -> tuple[Model, Any]:
     random = np.random.RandomState(SEED)
     network = create_model("resnet18", num_classes=10)
     optimizer = nn.Momentum(network.trainable_params(), 1e-3, 0.9)
-    x, y = random.randn(8 * 8, 3, 112, 112).astype(np.float32), random.randint(0, 10, 64).astype(np.int32)
+    x, y = random.randn(8 * 8, 3, 32, 32).astype(np.float32), random.randint(0, 10, 64).astype(np.int32)
     return Model(network, nn.CrossEntropyLoss(), optimizer), _dataset(x, y, 8)
 
 
 WORKLOADS = {
     "mlp": Workload(_perceptron, 20, 60, "MLP 784-512-512-10, batch 64, Momentum; 0.67 M parameters"),
     "encoder": Workload(_encoder, 3, 4, "encoder, 4 layers of 256, batch 16 × 128 tokens, AdamWeightDecay; 3.7 M"),
-    "resnet18": Workload(_resnet, 3, 4, "resnet18 of mindcv 0.3.0, batch 8 × 3 × 112 × 112, Momentum; 11.2 M"),
+    "resnet18": Workload(_resnet, 3, 4, "resnet18 of mindcv 0.3.0, batch 8 × 3 × 32 × 32, Momentum; 11.2 M"),
 }
 
 

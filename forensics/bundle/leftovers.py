@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,7 +19,7 @@ import psutil
 if sys.platform != "win32":
     import fcntl
 
-# ".<bundle>.<process>.<count>.part" of a bundle, "<run>-<process>.json.part" of a sidecar
+# ".<file>.<process>.<count>.part" of a bundle or a report, "<run>-<process>.json.part" of a sidecar
 _NAME = re.compile(r"\..{1,100}\.(\d{1,10})\.\d{1,10}\.part|.{1,200}-\d{6}-(\d{1,10})(?:-\d{1,3})?\.json\.part")
 MAX_FILES = 1000
 # A process's start and a file's time come from clocks that differ a little.
@@ -32,14 +33,44 @@ def hold(file: BinaryIO) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def remove(folder: Path) -> list[Path]:
-    """Remove what dead writers left half-written in a folder; returns what was removed. Never raises OSError."""
+@contextmanager
+def writing(temporary: Path, data: bytes | memoryview, *, sync: bool = False) -> Iterator[None]:
+    """A new file of this content, held (see above) until the block is done, which gives it its final name.
+
+    Args:
+        sync: have it on the disk before the block begins.
+
+    Raises OSError, FileExistsError among them.
+    """
+    with temporary.open("xb") as file:
+        hold(file)
+        file.write(data)
+        file.flush()
+        if sync:
+            os.fsync(file.fileno())
+        if sys.platform == "win32":  # where an open file cannot be renamed
+            file.close()
+        yield
+
+
+def temporary(file: Path, count: int) -> Path:
+    """The name under which this process writes a file; `count` tells its writers apart."""
+    return file.with_name(f".{file.name[:100]}.{os.getpid()}.{count}.part")
+
+
+def remove(folder: Path, of: str = "") -> list[Path]:
+    """Remove what dead writers left half-written in a folder; returns what was removed. Never raises OSError.
+
+    Args:
+        of: only what was to become the file of this name, for folders that are not ours.
+    """
     removed: list[Path] = []
     if sys.platform == "win32":  # pragma: no cover
         return removed
+    beginning = f".{of[:100]}." if of else ""
     with suppress(OSError):
         for name in sorted(os.listdir(folder))[:MAX_FILES]:
-            found = _NAME.fullmatch(name)
+            found = _NAME.fullmatch(name) if name.startswith(beginning) else None
             if found and _is_dead(folder / name, int(found[1] or found[2])):
                 with suppress(OSError):
                     os.unlink(folder / name)

@@ -11,14 +11,14 @@ other, bring that to the disk. The price is that a bundle is held in memory once
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import io
 import itertools
 import os
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import h5py
 import numpy as np
@@ -74,7 +74,7 @@ class BundleWriter:
         """
         before = dict(self._content)
         self._content.update(content)
-        temporary = self.path.with_name(f".{self.path.name[:100]}.{os.getpid()}.{next(_count)}.part")
+        temporary = leftovers.temporary(self.path, next(_count))
         try:
             image = self._image()
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ class BundleWriter:
             self._content = before
             raise
         finally:
-            with contextlib.suppress(OSError):  # the folder is gone or read-only: nothing is left to be tidied
+            with suppress(OSError):  # the folder is gone or read-only: nothing is left to be tidied
                 temporary.unlink(missing_ok=True)
         return self.path
 
@@ -233,19 +233,10 @@ def _size(part: Part) -> int:
     return tables + sum(tensor.raw.nbytes + 4096 for tensor in (part.tensors or {}).values())
 
 
-def _write_file(path: Path, image: io.BytesIO) -> BinaryIO:
-    """Bring the file to the disk. It stays open, and held (see `leftovers`), until it has its final name."""
+def _write_file(path: Path, image: io.BytesIO) -> AbstractContextManager[None]:
+    """Bring the file to the disk, for a block that gives it its final name."""
     path.unlink(missing_ok=True)
-    file = path.open("xb")
-    try:
-        leftovers.hold(file)
-        file.write(image.getbuffer())
-        file.flush()
-        os.fsync(file.fileno())
-    except BaseException:
-        file.close()
-        raise
-    return file
+    return leftovers.writing(path, image.getbuffer(), sync=True)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

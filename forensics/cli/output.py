@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from forensics.bundle import supervision
+from forensics.bundle import leftovers, supervision
 from forensics.errors import OutputNotWritten
 
 ENDINGS = {"html": ".html", "json": ".json", "markdown": ".md", "text": ".txt", "svg": ".svg"}
@@ -86,11 +86,10 @@ def write_beside(text: str, wanted: Path, identity: str) -> Path:
 
 
 def _publish(data: bytes, file: Path, *, replace: bool) -> None:
-    temporary = file.with_name(f".{file.name[:100]}.{secrets.token_hex(6)}.part")
+    leftovers.remove(file.parent, of=file.name)
+    temporary = leftovers.temporary(file, secrets.randbelow(10**9))
     try:
-        with supervision.making(temporary):
-            with temporary.open("xb") as stream:
-                stream.write(data)
+        with supervision.making(temporary), leftovers.writing(temporary, data):
             if replace:
                 os.replace(temporary, file)
             else:

@@ -9,6 +9,7 @@ from forensics.cli import output
 from forensics.errors import OutputNotWritten
 from forensics.report import json as json_report
 from forensics.report.view import identity
+from tests.remains import dead
 from tests.unit.report import samples
 
 ID = "0123456789abcdef"
@@ -29,6 +30,15 @@ def test_our_own_report_is_replaced(tmp_path: Path) -> None:
     output.write(OURS, tmp_path / "r.md", ID)
     output.write(f"{OURS} again", tmp_path / "r.md", ID)
     assert (tmp_path / "r.md").read_text("utf-8").endswith("again")
+
+
+def test_what_a_killed_writer_left_goes_and_no_other_file(tmp_path: Path) -> None:
+    half = f".r.md.{dead()}.7.part"
+    others = [f".other.md.{dead()}.7.part", f".r.md.{os.getpid()}.7.part", ".r.md.part"]
+    for name in (half, *others):
+        (tmp_path / name).touch()
+    output.write(OURS, tmp_path / "r.md", ID)
+    assert names(tmp_path) == sorted([*others, "r.md"])
 
 
 @pytest.mark.parametrize("content", ["", "text", OURS.replace(ID, "another"), '{"format": "x"}', "{broken", "{\xff"])
