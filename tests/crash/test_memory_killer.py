@@ -37,6 +37,8 @@ def control_group() -> Iterator[Path]:
         except OSError:
             continue
         try:
+            if not (group / limit).exists():
+                continue  # a folder like any other: here are no control groups of this kind
             (group / limit).write_text(str(ROOM))
             with suppress(OSError):
                 (group / "memory.swap.max").write_text("0")
