@@ -21,6 +21,7 @@ from forensics.errors import LimitExceeded
 MAX_CHUNKS = 10_000
 # A compressor may make incompressible bytes a little longer.
 SLACK = 4096
+_ALLOW = "where the file is one of your own, allow more with max_bytes"
 DEFLATE, SHUFFLE = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE
 
 
@@ -67,14 +68,14 @@ def read(dataset: h5py.Dataset, stream: BinaryIO, max_bytes: int, max_unpacked: 
         if offset is None or stream.seek(0, 2) - offset < declared:
             raise ValueError("its elements were never written, or cut off")
         if declared > max_bytes:
-            raise LimitExceeded(f"it holds {declared} bytes, more than the {max_bytes} that were allowed")
+            raise LimitExceeded(f"it holds {declared} bytes, more than the {max_bytes} that were allowed", hint=_ALLOW)
         return _typed(_piece(stream, offset, declared), dtype, shape)
     if plan.get_layout() != h5py.h5d.CHUNKED:
         raise ValueError("its elements are laid out as no bundle's are")
     if declared > max_unpacked:
         raise ValueError(f"it declares {declared} bytes")
     if declared > max_bytes:
-        raise LimitExceeded(f"it declares {declared} bytes, more than the {max_bytes} that were allowed")
+        raise LimitExceeded(f"it declares {declared} bytes, more than the {max_bytes} that were allowed", hint=_ALLOW)
     filters = tuple(plan.get_filter(i)[0] for i in range(plan.get_nfilters()))
     if filters not in ((), (DEFLATE,), (SHUFFLE, DEFLATE)):
         raise ValueError("its elements are packed as no bundle's are")

@@ -184,7 +184,7 @@ def open_bundle(path: str | Path) -> Bundle:
     file = Path(path)
     try:
         if file.is_dir():
-            raise NotABundle("this is a folder", path=file)
+            raise NotABundle("this is a folder", path=file, hint="give one of the .h5 files in it")
         if not file.exists():
             raise BundleMissing("no such file", path=file)
         if not file.is_file():
@@ -193,7 +193,8 @@ def open_bundle(path: str | Path) -> Bundle:
             raise BundleDamaged(supervision.condemned[str(file)], path=file)
         stream = file.open("rb")
     except OSError as error:
-        raise BundleMissing(f"cannot be read: {error.strerror or error}", path=file) from error
+        hint = "check its permissions" if isinstance(error, PermissionError) else None
+        raise BundleMissing(f"cannot be read: {error.strerror or error}", path=file, hint=hint) from error
     except ValueError as error:  # a NUL in the name
         raise BundleMissing("no such file", path=file) from error
     try:
@@ -209,10 +210,8 @@ def _read(stream: BinaryIO, path: Path) -> Bundle:
     try:
         signature = stream.read(len(HDF5_SIGNATURE))
         if signature == ringfile.MAGIC:
-            folder = printable(str(path.parent))
-            raise NotABundle(
-                f"this is the ring of a run, not a bundle; make one of it: msforensics recover {folder}", path=path
-            )
+            hint = f"make one of it: msforensics recover {printable(str(path.parent))}"
+            raise NotABundle("this is the ring of a run, not a bundle", path=path, hint=hint)
         if signature != HDF5_SIGNATURE:
             raise NotABundle("this is no HDF5 file" if signature else "the file is empty", path=path)
         # By its stream: what HDF5 reads and what is read without it are then surely the same file.

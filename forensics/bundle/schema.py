@@ -130,6 +130,12 @@ HISTOGRAM = (
     Column("special", "int64", "1", "numbers of negative, zero, positive, −Inf, +Inf and NaN elements", "P × 6"),
 )
 
+START = (
+    HISTOGRAM[0],
+    Column("size", "int64", "1", "number of elements of the tensor; those of a sample of them are counted", "P"),
+    *HISTOGRAM[1:],
+)
+
 OPERATORS = (
     Column("index", "int64", "1", "order of execution, from 0"),
     Column("phase", "text", "", "forward, loss or backward"),
@@ -177,8 +183,9 @@ SECTIONS: tuple[Section, ...] = (
         "that of steps measured in full.",
         facts="source (where gradients were measured), capacity, every and full_every (steps from one with norms, and "
         "with full figures, to the next, as it was last), rebuilt (true when they were worked out from the optimizer's "
-        "moments), unseen_overflows (steps whose gradients overflowed and never came to the tap, since the train cell "
-        "called its optimizer for sound steps only)",
+        "moments), skipped_steps (numbers of steps that overflowed and whose update the train cell skipped: their "
+        "figures were taken where the gradients came out, and carry the loss scale), unseen_overflows (steps whose "
+        "gradients overflowed and never came to a tap, since the train cell called its optimizer for sound steps only)",
         tables=(
             (
                 "",
@@ -270,6 +277,16 @@ SECTIONS: tuple[Section, ...] = (
         "the bundle was written.",
         facts="begin and now: of each generator (mindspore, numpy, python) its numbers, e.g. bit_generator, pos, gauss",
         tensors="begin/… and now/…: mindspore (as get_rng_state gives it), numpy (the key), python (its 625 words)",
+    ),
+    Section(
+        "start",
+        "evidence",
+        "The weights when training began, to be held against those of the statistics stage: histograms of a sample, "
+        "taken at even distances from each parameter.",
+        facts="step (number of steps done before), parameters and of_parameters (how many are here, and how many there "
+        "were), elements and of_elements (how many were counted, and how many there were), share (of them), seconds "
+        "(what it took)",
+        tables=(("weights", START),),
     ),
     Section(
         "events",

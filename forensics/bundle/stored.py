@@ -209,7 +209,7 @@ class FileSource:
         except AbsentError:
             raise
         except LimitExceeded as error:
-            raise LimitExceeded(f"{what}: {error.message}", path=self._path) from error
+            raise LimitExceeded(f"{what}: {error.message}", path=self._path, hint=error.hint) from error
         except Exception as error:
             raise BundleDamaged(f"{what} cannot be read: {brief(error)}", path=self._path) from error
 

@@ -22,6 +22,7 @@ from forensics.recorder import framework
 from forensics.recorder.cells import CellBreak, CellTrace
 from forensics.recorder.describe import cell_paths
 from forensics.recorder.exceptions import source_context
+from forensics.recorder.guard import Note, nobody
 from forensics.recorder.lineage import broken_derivative, find_origin, upstream_chain
 from forensics.recorder.measure import histogram, histogram_table, statistics, statistics_table
 from forensics.recorder.operators import AFTER_BREAK, AVAILABLE, Operator, OperatorTrace
@@ -38,6 +39,7 @@ def perform(
     redact: Callable[[str], str] = str,
     seconds: float = 30.0,
     by_operator: bool = AVAILABLE,
+    note: Note = nobody,
 ) -> Part:
     """Re-run one step and say where it first broke.
 
@@ -47,6 +49,7 @@ def perform(
         redact: what every path and line of source passes through.
         seconds: how long operators are looked at; the step itself is then run to its end unwatched.
         by_operator: whether to watch operators; otherwise cells.
+        note: told of what went wrong in watching.
 
     Returns the section "autopsy". Raises what the re-run raises.
     """
@@ -67,7 +70,7 @@ def perform(
         return loss
 
     if by_operator:
-        trace = OperatorTrace(layers, watched.__code__, seconds)
+        trace = OperatorTrace(layers, watched.__code__, seconds, note)
     else:
         trace = CellTrace(workload.cells, layers)
     with ExitStack() as stack:
@@ -83,10 +86,9 @@ def perform(
     loss = losses[-1] if losses else None
     if loss is not None and int(loss.size) > 0:
         facts["loss"] = float(np.mean(framework.peek(loss).astype(np.float64)))
-    named = framework.named(workload.weights)
     rows: list[dict[str, Any]] = []
     histograms: list[Any] = []
-    for name, gradient in zip(named, gradients, strict=False):
+    for name, gradient in zip(workload.weight_names(), gradients, strict=False):
         if framework.is_tensor(gradient):
             held = framework.to_host(gradient, name)
             rows.append(statistics(name, held))
@@ -115,7 +117,8 @@ def _gradients(watched: Any, workload: Workload, batch: Sequence[Any]) -> list[A
     if not workload.weights:
         watched(*batch)
         return []
-    weights = mindspore.ParameterTuple(list(workload.weights))
+    # Past the class's own check of their names: a network that slices its lists of cells gives two parameters the same.
+    weights = tuple.__new__(mindspore.ParameterTuple, workload.weights)
     if workload.sens is None:
         result = ops.GradOperation(get_by_list=True)(watched, weights)(*batch)
     else:
@@ -132,7 +135,10 @@ def _undone(workload: Workload) -> Iterator[None]:
     graph = framework.graph_mode()
     compiled = os.environ.get("MS_JIT")
     trained = {id(parameter) for parameter in workload.weights}
-    others = [p for p in workload.parameters().values() if id(p) not in trained]
+    parameters = list(workload.parameters().values())
+    others = [p for p in parameters if id(p) not in trained]
+    # A forward pass that slices a list of cells names the parameters in it anew.
+    names = [(parameter, parameter.name, parameter.is_init) for parameter in parameters]
     before = [framework.to_host(parameter).raw for parameter in others]
     states = random.getstate(), np.random.get_state()
     generator = mindspore.get_rng_state()
@@ -147,6 +153,9 @@ def _undone(workload: Workload) -> Iterator[None]:
             os.environ.pop("MS_JIT", None)
         else:
             os.environ["MS_JIT"] = compiled
+        for parameter, name, initialised in names:
+            if parameter.name != name:
+                parameter.name, parameter.is_init = name, initialised
         for parameter, raw in zip(others, before, strict=True):
             if framework.to_host(parameter).raw.tobytes() != raw.tobytes():
                 # ops.assign, for set_data would cut the parameter off from the optimizer.

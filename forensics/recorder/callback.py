@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-import time
-import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeVar, cast
 
 from mindspore.train import Callback
@@ -15,21 +14,24 @@ from mindspore.train import Callback
 from forensics.errors import TrainingTripped
 from forensics.recorder import crash, framework, workload
 from forensics.recorder.flight import Flight
+from forensics.recorder.guard import Surfaced
 from forensics.recorder.loop import Loop
 from forensics.recorder.options import Alert, Options, Scalars
-from forensics.recorder.outputs import Outputs, read_outputs
+from forensics.recorder.outputs import read_outputs
 from forensics.recorder.reading import Reading, Trip
 from forensics.recorder.response import Response
 from forensics.recorder.vigil import Vigil
 
-_NO_OUTPUTS = Outputs()
-
-
+# The callback parameters are a dict whose every attribute goes through a `__getattr__` in Python.
+_get = dict.get
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _sheltered(hook: F) -> F:
-    """A hook that never fails: what it calls is guarded in parts, so that each may fail alone, and the rest here."""
+    """A hook that never fails: what it calls is guarded in parts, so that each may fail alone, and the rest here.
+
+    An error of the run's own that came out in here goes on, once it has been told.
+    """
 
     @functools.wraps(hook)
     def sheltered(self: FlightRecorder, *arguments: Any, **named: Any) -> Any:
@@ -37,9 +39,12 @@ def _sheltered(hook: F) -> F:
             return hook(self, *arguments, **named)
         except TrainingTripped:
             raise
+        except Surfaced as found:
+            surfaced = found.error
         except Exception as error:
             self._flight.guard.note(hook.__name__, error)
             return None
+        raise self._surfaced(surfaced)
 
     return cast("F", sheltered)
 
@@ -115,11 +120,12 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         self._entered = 0
         self._training = False
         self._step_open = False
-        others = self._params.get("list_callback") or ()
-        self._flight.happenings.savers = [item for item in others if hasattr(item, "latest_ckpt_file_name")]
-        self._offsets = [0, 0]
-        # Finds the outputs of the last finished step, if they are still there: they are not to be kept alive.
-        self._seen: Callable[[], Any] = _nothing
+        # Of the outputs that were there when the step began. MindSpore keeps those until there are others, so that no
+        # other object can have this number meanwhile; the recorder keeps nothing alive.
+        self._outputs_before = id(None)
+        # Steps and epochs of earlier `train` calls.
+        self._steps_before = self._epochs_before = 0
+        self._own = self._own_columns if self._options.scalars else None
         self._told: set[int] = set()
         crash.watch_exceptions(self)
 
@@ -133,7 +139,8 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
     @_sheltered
     def dump(self, reason: str = "manual") -> Path | None:
         """Write a bundle now. Returns its path, or None when it could not be written (the log says why)."""
-        return self._response.write(Trip("manual", str(reason)), held_back=False)
+        # In a loop the next step counts as begun when one is done: what is on record is the one that was done.
+        return self._response.write(Trip("manual", str(reason), steps_ago=self._loop.ahead), held_back=False)
 
     def watch(self, net: Any, optimizer: Any, forward: Callable[..., Any] | None = None) -> Any:
         """Begin to watch a hand-written loop; call what it returns in the place of the optimizer.
@@ -162,6 +169,8 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
 
         Raises TrainingTripped when a trigger ends the run (see `on_trip`).
         """
+        if not self._training and not self._flight.unwatched:
+            self._begin_unwatched()
         self._loop.step(loss, batch, epoch, scalars)
 
     def overhead(self) -> dict[str, float]:
@@ -180,8 +189,12 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         """
         trip, held = None, False
         # Outputs that were there before are those of the step before: this one never came to an end.
-        if self._step_open and _first(self._params.get("net_outputs")) is not self._seen():
-            reading = self._flight.guard.run("open step", self._read_open_step, None)
+        if self._step_open and id(self._params.get("net_outputs")) != self._outputs_before:
+            try:
+                reading = self._flight.guard.run("open step", self._end_open_step, None)
+            except Surfaced as found:  # another error on top of the one that is told of
+                reading = None
+                self._flight.note("exception", f"{type(found.error).__name__}: {found.error}")
             if reading is not None:
                 trip, held = self._response.poisoned(reading), self._response.held_back(reading)
         if trip is None:
@@ -203,7 +216,7 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
             self._flight.guard.run("vigil", self._vigil.end, None)
             self._flight.guard.run("end", lambda: self._flight.end("failed" if exception else "finished"), None)
             self._training = False
-            self._params, self._context, self._seen = {}, None, _nothing
+            self._params, self._context = {}, None
 
     @_sheltered
     def on_train_begin(self, run_context: Any) -> None:
@@ -212,19 +225,56 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         self._flight.guard.run("vigil", self._vigil.begin, None)
         self._flight.guard.run("weights", self._response.check_weights, None)
 
-    @_sheltered
+    # The two hooks of every step shelter themselves: `_sheltered` and `Guard.run` would take as long as what they do.
+
     def on_train_step_begin(self, run_context: Any) -> None:
         """Note the beginning of a step."""
-        self._flight.guard.run("step begin", self._step_begin, None, time.perf_counter_ns())
+        try:
+            entered = perf_counter()
+            flight, params = self._flight, self._params
+            if "step begin" in flight.given_up:
+                return
+            self._step_open = True
+            self._outputs_before = id(_get(params, "net_outputs"))
+            if flight.happenings.savers:
+                flight.happenings.checkpoints()
+            flight.step_begin(
+                int(_get(params, "cur_step_num") or 0) + self._steps_before,
+                int(_get(params, "cur_epoch_num") or 1) + self._epochs_before,
+                entered,
+            )
+        except Exception as error:
+            self._flight.guard.note("step begin", error)
 
-    @_sheltered
     def on_train_step_end(self, run_context: Any) -> None:
         """Store the step's record, and act when a trigger fires."""
-        entered = time.perf_counter_ns()
-        reading = self._flight.guard.run("step end", self._step_end, None)
-        if reading is not None:
-            self._flight.guard.run("response", self._response.judge, None, reading)
-            self._flight.settle(entered)
+        where, surfaced = "step end", None
+        try:
+            entered = perf_counter()
+            flight = self._flight
+            if where in flight.given_up:
+                return
+            params = self._params
+            reading = flight.step_end(
+                int(_get(params, "cur_step_num") or 0) + self._steps_before,
+                int(_get(params, "cur_epoch_num") or 1) + self._epochs_before,
+                read_outputs,
+                _get(params, "net_outputs"),
+                entered,
+                self._own,
+            )
+            self._step_open = False
+            if reading is not None and "response" not in flight.given_up:
+                where = "response"
+                self._response.judge(reading)
+        except TrainingTripped:
+            raise
+        except Surfaced as found:
+            surfaced = found.error
+        except Exception as error:
+            self._flight.guard.note(where, error)
+        if surfaced is not None:
+            raise self._surfaced(surfaced)
 
     @_sheltered
     def on_train_end(self, run_context: Any) -> None:
@@ -264,6 +314,14 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
 
     # -- inside ------------------------------------------------------------------------------------------------
 
+    def _begin_unwatched(self) -> None:
+        """A loop calls `step` and has not called `watch`: it gets the history that it can have."""
+        if self._flight.workload is not None:
+            return  # a step after the end of a run that was watched
+        self._training = True
+        self._flight.guard.run("unwatched loop", self._loop.begin_unwatched, None)
+        self._flight.guard.run("vigil", self._vigil.begin, None)
+
     def _tell(self, exception: BaseException) -> None:
         """Hand an exception to `on_exception`, once: it may come by evaluation, by training and by the interpreter."""
         if exception is self._response.raised or id(exception) in self._told or _is_quiet_exit(exception):
@@ -277,6 +335,12 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         except TrainingTripped as error:  # from an override; the exception that is under way must not be replaced
             self._flight.guard.note("on_exception", error)
 
+    def _surfaced(self, error: Exception) -> Exception:
+        """Tell of an error of the run's own that came out in a hook, which has to raise it."""
+        self._step_open = False  # what its outputs hold is no result
+        self._flight.guard.run("surfaced error", self._tell, None, error)
+        return error
+
     def _begin(self, run_context: Any) -> None:
         self._context = run_context
         self._params = run_context.original_args()
@@ -285,37 +349,26 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         self._response.begin()
         others = self._params.get("list_callback") or ()
         self._flight.happenings.savers = [item for item in others if hasattr(item, "latest_ckpt_file_name")]
-        self._offsets = [self._flight.step, self._flight.epoch or 0]
+        self._steps_before, self._epochs_before = self._flight.step, self._flight.epoch or 0
         self._flight.begin(workload.from_callback(self._params), self._params.get("train_dataset"), self._params)
 
     def _end(self) -> None:
         self._flight.happenings.checkpoints()
         self._flight.note("end", "training ended")
 
-    def _now(self) -> tuple[int, int]:
-        """Step and epoch, counted over all `train` calls of this recorder."""
-        step = int(self._params.get("cur_step_num") or 0) + self._offsets[0]
-        return step, int(self._params.get("cur_epoch_num") or 1) + self._offsets[1]
+    def _end_open_step(self) -> Reading | None:
+        """End a step that has given its outputs, but of which MindSpore will not tell any more."""
+        params = self._params
+        step = int(_get(params, "cur_step_num") or 0) + self._steps_before
+        epoch = int(_get(params, "cur_epoch_num") or 1) + self._epochs_before
+        return self._flight.step_end(step, epoch, read_outputs, _get(params, "net_outputs"), perf_counter(), self._own)
 
-    def _step_begin(self, entered: int) -> None:
-        self._step_open = True
-        self._flight.happenings.checkpoints()
-        self._flight.step_begin(*self._now(), entered)
-
-    def _step_end(self) -> Reading:
-        reading = self._read_open_step()
-        self._step_open = False
-        first = _first(self._params.get("net_outputs"))
-        self._seen = weakref.ref(first) if first is not None else _nothing
-        return reading
-
-    def _read_open_step(self) -> Reading:
-        flight = self._flight
-        outputs = flight.read("outputs", read_outputs, _NO_OUTPUTS, self._params.get("net_outputs"))
-        own: dict[str, float] = {}
+    def _own_columns(self) -> dict[str, float]:
+        """The columns that the user asked for, each of which may fail alone."""
+        guard, params, own = self._flight.guard, self._params, {}
         for name, read in self._options.scalars.items():
-            own[name] = flight.guard.run(f"scalar {name}", lambda r=read: float(r(self._params)), math.nan)
-        return flight.step_end(*self._now(), outputs, own)
+            own[name] = guard.run(f"scalar {name}", lambda r=read: float(r(params)), math.nan)
+        return own
 
     def _note_metrics(self, run_context: Any) -> None:
         params = run_context.original_args()
@@ -324,15 +377,6 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
     def _batch(self) -> Sequence[Any]:
         batch = self._params.get("train_dataset_element")
         return list(framework.flatten(batch)) if batch is not None else self._loop.batch
-
-
-def _nothing() -> None:
-    return None
-
-
-def _first(outputs: Any) -> Any:
-    """The first tensor of a step's outputs: what tells them from another step's. None without one."""
-    return outputs if framework.is_tensor(outputs) else next(framework.flatten(outputs), None)
 
 
 def _is_quiet_exit(exception: BaseException) -> bool:

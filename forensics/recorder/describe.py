@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from forensics.recorder.parameter_names import names_of
+
 MAX_CELLS = 20_000
 MAX_PARAMETERS = 200_000
 MAX_PIPELINE = 50
@@ -174,6 +176,7 @@ def _cells(root: Any, loss_fn: Any) -> list[Facts]:
 def _parameters(root: Any, loss_fn: Any, optimizer: Any, table: dict[str, list[Any]]) -> int:
     held = list(_held(optimizer))
     ids, names = {id(item) for item in held}, {str(getattr(item, "name", "")) for item in held}
+    own = names_of(root, loss_fn)
     seen: set[int] = set()
     for top in (root, loss_fn):
         if not hasattr(top, "get_parameters"):
@@ -182,7 +185,7 @@ def _parameters(root: Any, loss_fn: Any, optimizer: Any, table: dict[str, list[A
             if id(parameter) in seen:
                 continue
             seen.add(id(parameter))
-            name = str(parameter.name)
+            name = own.get(id(parameter), str(parameter.name))
             given = not held or id(parameter) in ids or name in names
             row = (
                 name,

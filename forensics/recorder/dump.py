@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from forensics.bundle import schema
 from forensics.bundle.content import Part
 from forensics.bundle.writer import BundleWriter
 from forensics.errors import BundleNotWritten
 from forensics.recorder import autopsy, environment, evidence, exceptions, framework, random_state
 from forensics.recorder.compile_failure import analyze_fail
 from forensics.recorder.flight import Batch, Flight, iso
-from forensics.recorder.guard import logger
+from forensics.recorder.guard import brief, logger
 from forensics.recorder.reading import Trip
 from forensics.recorder.watchdog import standing
 
@@ -32,6 +33,9 @@ NUMERICAL = (
 )
 # Of a bundle's budget, the batch may take this share; the rest is for weights, then optimizer state.
 BATCH_SHARE = 0.25
+# What cannot be had where nobody has told what is trained.
+OF_THE_NETWORK = ("gradients", "start", "statistics", "histograms", "autopsy", "weights", "optimizer_state")
+UNWATCHED = "the loop called step() but not watch(), so that the network and its optimizer are not known"
 
 
 class Dump:
@@ -68,28 +72,34 @@ class Dump:
         }
         self.doing = flight.ring.doing if flight.ring is not None else ""
         if self.doing:
-            self.trigger["state"] = self.doing
+            # What a step brought is judged when its record is stored, and the ring then says that the next is awaited.
+            judged = trip.kind in NUMERICAL and trip.kind != "nonfinite-weight" and self.doing == "waiting-for-input"
+            self.trigger["state"] = "computing" if judged else self.doing
         self.trigger |= trip.facts
         # Lines of the user's source that a message names, with what stands around them.
         self.sources: list[dict[str, Any]] = []
         name = f"step-{flight.step - trip.steps_ago:08d}-{trip.kind}.h5"
         planned = ["trigger", "scalars", "environment", "model", "dataset", "random_state", "events", "recorder"]
-        planned += ["gradients", "batch"] if flight.workload is not None else []
+        known = flight.workload is not None
+        planned += ["gradients", "batch", "start"] if known or flight.unwatched else []
         planned += ["exception"] if exception is not None or threads else []
-        planned += ["statistics", "histograms"] if flight.workload is not None else []
+        planned += ["statistics", "histograms"] if known or flight.unwatched else []
         planned += ["autopsy"] if trip.kind in NUMERICAL else []
-        planned += ["weights", "optimizer_state"] if flight.workload is not None else []
+        planned += ["weights", "optimizer_state"] if known or flight.unwatched else []
         self.writer = BundleWriter(flight.folder / name, flight.header(), planned)
+        if flight.unwatched and not known:
+            for section in OF_THE_NETWORK:
+                self.writer.skip(section, UNWATCHED)
 
     def write(self) -> Path | None:
         """All stages. Returns the bundle's path, or None when not even the evidence could be written."""
         flight = self.flight
-        flight.state("writing-bundle")
+        flight.guard.run("ring state", flight.state, None, "writing-bundle")
         try:
             return self._write_stages()
         finally:
             # A run that was over is over still: its ring must not look like one that died while writing.
-            flight.state(self.doing or "starting")
+            flight.guard.run("ring state", flight.state, None, self.doing or "starting")
 
     def _write_stages(self) -> Path | None:
         flight = self.flight
@@ -101,13 +111,19 @@ class Dump:
                 self.writer.skip(name, "nothing was read from the device, which may be what hangs")
         path: Path | None = None
         for name, collect in stages:
+            # Parts are guarded one by one; what fails between them costs its stage and no more.
+            content = flight.guard.run(f"the {name}", collect, None)
+            if content is None:
+                content = {"trigger": Part(self.trigger)} if name == "evidence" else {}
+                for section in schema.SECTIONS:
+                    if section.stage == name and section.name not in content:
+                        self._failed(section.name, f"the {name}")
             try:
-                content = collect()
                 if content or name in ("evidence", "weights"):
                     path = self.writer.write(content)
             except BundleNotWritten as error:
                 flight.guard.note(f"writing {name}", error)
-                logger.error("the flight recorder could not write the %s: %s", name, error)
+                logger.error("the flight recorder could not write the %s: %s", name, brief(error))
                 if path is None:
                     return None
         return path
@@ -130,6 +146,8 @@ class Dump:
             "random_state",
             lambda: random_state.part(flight.random_state, random_state.capture(device=self.device)),
         )
+        if "start" in self.writer.planned and "start" not in self.writer.reasons:
+            self._add(content, "start", self._start)
         self._add(content, "events", self._events)
         self._add(content, "environment", self._environment)
         # Last, so that it can tell what failed above.
@@ -161,7 +179,11 @@ class Dump:
         if workload.forward is None or not batch:
             self.writer.skip("autopsy", "the batch is not at hand" if not batch else "the forward pass is not known")
             return content
-        self._add(content, "autopsy", lambda: autopsy.perform(workload, batch, redact=flight.redactor.text))
+        self._add(
+            content,
+            "autopsy",
+            lambda: autopsy.perform(workload, batch, redact=flight.redactor.text, note=flight.guard.note),
+        )
         return content
 
     def _weights(self) -> dict[str, Part]:
@@ -201,7 +223,7 @@ class Dump:
         redactor = self.flight.redactor
         facts: dict[str, Any] = {}
         if self.exception is not None:
-            facts |= exceptions.describe(self.exception, redactor)
+            facts |= exceptions.describe(self.exception, redactor, self.flight.guard.note)
             self.sources = [item["inner"] for item in facts["chain"] if "inner" in item]
             facts["asynchronous"] = self.flight.guard.run("mode", framework.asynchronous, None)
             exception = self.exception
@@ -222,8 +244,8 @@ class Dump:
         flight = self.flight
         if not flight.environment:
             # Something went wrong before training began: there was no occasion to collect it.
-            flight.environment = environment.collect(flight.redactor)
-        fresh = environment.refresh(flight.redactor)
+            flight.environment = environment.collect(flight.redactor, note=flight.guard.note)
+        fresh = environment.refresh(flight.redactor, note=flight.guard.note)
         facts = {**flight.environment, **fresh, "redacted": dict(flight.redactor.counts)}
         return Part({**facts, "source": self.sources} if self.sources else facts)
 
@@ -237,11 +259,16 @@ class Dump:
         flight = self.flight
         if flight.installed is None or flight.workload is None:
             rebuilt = flight.rebuilt.part() if flight.rebuilt is not None else None
-            if rebuilt is None:
+            if rebuilt is None and "gradients" not in self.writer.reasons:
                 self.writer.skip("gradients", flight.no_gradients or "training had not begun")
             return rebuilt
         overflowed = evidence.overflowed(flight.ring.content()) if flight.ring is not None else []
-        if flight.installed.measured == 0:
+        installed = flight.installed
+        if installed.overflow is not None:
+            flight.guard.run("overflow tap", installed.overflow.check, None)
+        names = flight.workload.weight_names()
+        part = evidence.gradients(installed, names, list(flight.measured_at), overflowed)
+        if installed.measured == 0 and not len(part.tables[""]["step"]):
             reason = "the train cell computed no gradients where the recorder measures them"
             if overflowed:
                 reason = (
@@ -249,20 +276,25 @@ class Dump:
                 )
             self.writer.skip("gradients", reason)
             return None
-        names = [str(p.name) for p in flight.workload.weights]
-        return evidence.gradients(flight.installed, names, list(flight.measured_at), overflowed)
+        return part
 
     def _batch(self) -> Part | None:
         columns: Sequence[Any] = self.batch()
         if not columns:
             self.writer.skip(
                 "batch",
-                "the batch is not at hand: no step is under way, or it never passes through the host (sink mode)",
+                self.flight.no_batch
+                or "the batch is not at hand: no step is under way, or it never passes through the host (sink mode)",
             )
             return None
         budget = int(self.flight.options.max_bundle_bytes * BATCH_SHARE) if self.flight.options.batch == "auto" else 0
         names = self.flight.dataset.get("columns")
         return evidence.batch(columns, names if isinstance(names, list) else [], budget)
+
+    def _start(self) -> Part | None:
+        if self.flight.start is None:
+            self._failed("start", "weights at the start")
+        return self.flight.start
 
     def _events(self) -> Part:
         events = list(self.flight.events)
@@ -273,12 +305,13 @@ class Dump:
 
     def _recorder(self) -> Part:
         flight = self.flight
+        where = "" if flight.installed is None else flight.installed.source
         return Part(
             {
                 "options": flight.options.facts(),
                 "overhead": flight.overhead(),
                 "failures": flight.guard.facts(),
-                "gradients": flight.no_gradients or "measured on the device",
+                "gradients": flight.no_gradients or where or "measured on the device",
                 "mode": "graph" if framework.graph_mode() else "pynative",
             }
         )
@@ -292,5 +325,5 @@ class Dump:
         if details is None:
             return []
         order = np.lexsort((-details[:, 0], -details[:, 1]))
-        weights = list(flight.workload.weights)
-        return [str(weights[at].name) for at in order]
+        names = flight.workload.weight_names()
+        return [names[at] for at in order]

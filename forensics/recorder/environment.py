@@ -24,6 +24,7 @@ import psutil
 
 from forensics.recorder import host
 from forensics.recorder.exceptions import is_own
+from forensics.recorder.guard import Note, nobody
 from forensics.recorder.logs import log_tail
 from forensics.recorder.redact import Redactor
 from forensics.recorder.repository import commit_and_branch
@@ -78,7 +79,11 @@ Facts = dict[str, Any]
 
 
 def collect(
-    redactor: Redactor, *, argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None
+    redactor: Redactor,
+    *,
+    argv: Sequence[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    note: Note = nobody,
 ) -> Facts:
     """The facts of the section "environment", but for `source` and `redacted`. Never raises; SECONDS at most.
 
@@ -86,12 +91,13 @@ def collect(
         redactor: what variables, the command, paths and logs pass through.
         argv: the command line, by default the process's own.
         environ: the variables, by default the process's own.
+        note: told of each part that failed by more than a file that cannot be read.
 
     `memory` and `log_tail` age: `refresh` brings them up to the moment of a failure.
     """
     variables = os.environ if environ is None else environ
     line = getattr(sys, "orig_argv", sys.argv) if argv is None else argv
-    parts = _Parts()
+    parts = _Parts(note=note)
     parts.put("versions", lambda: _versions(variables), slow=True)
     parts.put("mindspore", _mindspore)
     parts.put("device", lambda: {**_device(), **host.devices()})
@@ -109,10 +115,10 @@ def collect(
     return parts.facts
 
 
-def refresh(redactor: Redactor, *, environ: Mapping[str, str] | None = None) -> Facts:
+def refresh(redactor: Redactor, *, environ: Mapping[str, str] | None = None, note: Note = nobody) -> Facts:
     """The parts that say something new at the moment of a failure: `memory` and `log_tail`. Never raises."""
     variables = os.environ if environ is None else environ
-    parts = _Parts()
+    parts = _Parts(note=note)
     parts.put("memory", host.memory)
     parts.put("log_tail", lambda: log_tail(redactor, variables), slow=True)
     return parts.facts
@@ -121,8 +127,9 @@ def refresh(redactor: Redactor, *, environ: Mapping[str, str] | None = None) -> 
 class _Parts:
     """Facts, each asked for within what is left of the time."""
 
-    def __init__(self, seconds: float | None = None) -> None:
+    def __init__(self, seconds: float | None = None, note: Note = nobody) -> None:
         self.facts: Facts = {}
+        self._note = note
         self._seconds = SECONDS if seconds is None else seconds
         self._end = time.monotonic() + self._seconds
 
@@ -132,25 +139,33 @@ class _Parts:
         if left <= 0:
             self.facts[name] = {"error": f"left out, since the parts before it took {self._seconds:g} s"}
             return
-        value = _within(ask, min(left, self._seconds / 2)) if slow else _guarded(ask)
+
+        def told(error: Exception) -> None:
+            if not isinstance(error, OSError):  # a file that may not be read is no surprise
+                self._note(f"environment: {name}", error)
+
+        value = _within(ask, min(left, self._seconds / 2), told) if slow else _guarded(ask, told)
         if value is not None:
             self.facts[name] = value
 
 
-def _guarded(ask: Callable[[], Any]) -> Any:
+def _guarded(ask: Callable[[], Any], told: Callable[[Exception], object] = lambda error: None) -> Any:
     try:
         return ask()
     except Exception as error:
+        told(error)
         return {"error": type(error).__name__}
 
 
-def _within(ask: Callable[[], Any], seconds: float) -> Any:
+def _within(ask: Callable[[], Any], seconds: float, told: Callable[[Exception], object]) -> Any:
     answer: list[Any] = []
-    thread = threading.Thread(target=lambda: answer.append(_guarded(ask)), name="msforensics-environment", daemon=True)
+    thread = threading.Thread(
+        target=lambda: answer.append(_guarded(ask, told)), name="msforensics-environment", daemon=True
+    )
     try:
         thread.start()
     except RuntimeError:  # no more threads to be had
-        return _guarded(ask)
+        return _guarded(ask, told)
     thread.join(seconds)
     return answer[0] if answer else {"error": f"no answer within {seconds:.1f} s"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from forensics.recorder import framework
 from forensics.recorder.installed import Installed
 from forensics.recorder.learning_rate import LearningRate
 from forensics.recorder.measure import histogram, histogram_table, statistics, statistics_table
+from forensics.recorder.overflow_tap import OverflowTap
 
 # Rates of a schedule are worked out when a bundle is written, for as many of the last steps.
 EVALUATED_RATES = 64
@@ -69,7 +71,8 @@ def overflowed(ring: RingContent) -> list[int]:
 def gradients(
     installed: Installed, names: Sequence[str], notes: Sequence[tuple[int, int]], overflowed: Sequence[int] = ()
 ) -> Part:
-    """The ring of gradient norms, and the full figures of the steps that have them.
+    """The ring of gradient norms, and the full figures of the steps that have them. Steps whose update a train cell of
+    the user's own skipped, since they overflowed, are among them where their gradients could be looked at.
 
     Args:
         names: of the parameters, in the order of the gradients.
@@ -79,43 +82,80 @@ def gradients(
     """
     history = installed.history()
     own = _own(history.numbers, notes)
-    norms, numbers = history.norms[own], history.numbers[own]
-    tables: dict[str, dict[str, Any]] = {"": {"step": _steps(numbers, notes), "parameter": names, "norm": norms}}
-    sizes = np.array([max(1, int(weight.size)) for weight in installed.weights], dtype=np.float64)
+    steps, norms = _steps(history.numbers[own], notes), history.norms[own]
     full, full_numbers = history.full, history.full_numbers
-    if history.details is not None:
-        last = history.details
+    last, fatal = history.details, math.nan
+    if last is not None:
+        at = int(np.searchsorted(full_numbers, history.suspicious))
+        full = np.insert(full.reshape(-1, len(names), 4), at, last, axis=0)
+        full_numbers = np.insert(full_numbers, at, history.suspicious)
+        fatal = float(_steps(np.array([history.suspicious]), notes)[0])
+    own = _own(full_numbers, notes)
+    full, full_steps = full[own], _steps(full_numbers[own], notes)
+    facts: dict[str, Any] = {
+        "source": installed.source,
+        "capacity": installed.probe.capacity,
+        "every": installed.thinning.period,
+        "full_every": installed.full.period,
+    }
+    if installed.overflow is not None:
+        skipped = _skipped(installed.overflow, steps)
+        if len(skipped.steps):
+            facts["skipped_steps"] = [int(step) for step in skipped.steps]
+            steps, norms = _merged(steps, norms, skipped.steps, skipped.norms)
+        if skipped.details is not None:
+            full_steps, full = _merged(full_steps, full, np.array([skipped.at]), skipped.details[np.newaxis])
+            if last is None or fatal < skipped.at:
+                last = skipped.details
+    tables: dict[str, dict[str, Any]] = {"": {"step": steps, "parameter": names, "norm": norms}}
+    sizes = np.array([max(1, int(weight.size)) for weight in installed.weights], dtype=np.float64)
+    if last is not None:
         tables["last"] = {
             "parameter": names,
             "largest": last[:, 0],
             "nonfinite": last[:, 1],
             "zero_share": last[:, 2] / sizes,
         }
-        at = int(np.searchsorted(full_numbers, history.suspicious))
-        full = np.insert(full.reshape(-1, len(names), 4), at, last, axis=0)
-        full_numbers = np.insert(full_numbers, at, history.suspicious)
-    own = _own(full_numbers, notes)
-    if own.any():
-        rows = full[own]
+    if len(full):
         tables["full"] = {
-            "step": _steps(full_numbers[own], notes),
+            "step": full_steps,
             "parameter": names,
-            "norm": rows[:, :, 0] * np.sqrt(rows[:, :, 3]),
-            "largest": rows[:, :, 0],
-            "nonfinite": rows[:, :, 1],
-            "zero_share": rows[:, :, 2] / sizes,
+            "norm": full[:, :, 0] * np.sqrt(full[:, :, 3]),
+            "largest": full[:, :, 0],
+            "nonfinite": full[:, :, 1],
+            "zero_share": full[:, :, 2] / sizes,
         }
-    facts = {
-        "source": installed.source,
-        "capacity": installed.probe.capacity,
-        "every": installed.thinning.period,
-        "full_every": installed.full.period,
-    }
-    shown = tables[""]["step"]
-    measured_steps = set(shown[np.isfinite(shown)].astype(int).tolist())
+    measured_steps = set(steps[np.isfinite(steps)].astype(int).tolist())
     if measured_steps and (unseen := [step for step in overflowed if step not in measured_steps]):
         facts["unseen_overflows"] = len(unseen)
     return Part(facts, tables)
+
+
+@dataclass(frozen=True)
+class _Skipped:
+    """Steps whose gradients were not finite and never came to the optimizer: norms (S, P), and of the last one (`at`)
+    the full figures (P, 4)."""
+
+    steps: Any
+    norms: Any
+    details: Any
+    at: float
+
+
+def _skipped(tap: OverflowTap, seen: Any) -> _Skipped:
+    history, notes = tap.history()
+    steps = _steps(history.numbers, notes)
+    rows = _own(history.numbers, notes) & np.isfinite(steps) & ~np.isfinite(history.norms).all(axis=1)
+    rows &= ~np.isin(steps, seen)
+    at = steps[rows & (history.numbers == history.suspicious)]
+    return _Skipped(steps[rows], history.norms[rows], history.details if len(at) else None, float(at[-1:].sum()))
+
+
+def _merged(steps: Any, rows: Any, more_steps: Any, more: Any) -> tuple[Any, Any]:
+    """Rows of both, in the order of their steps."""
+    steps = np.concatenate([steps, more_steps])
+    order = np.argsort(steps, kind="stable")
+    return steps[order], np.concatenate([rows.reshape(-1, *more.shape[1:]), more])[order]
 
 
 def _own(numbers: Any, notes: Sequence[tuple[int, int]]) -> Any:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from forensics.recorder.guard import Note, nobody
 from forensics.recorder.redact import Redactor
 from forensics.recorder.secret_names import is_secret_name
 
@@ -46,7 +47,7 @@ _INNER_FRAMES = re.compile(
 )
 
 
-def describe(exception: BaseException, redactor: Redactor) -> dict[str, Any]:
+def describe(exception: BaseException, redactor: Redactor, note: Note = nobody) -> dict[str, Any]:
     """The facts of the section "exception".
 
     Returns {"chain": [...]}, outermost exception first. Each has `type` (module.qualname), `message`, `relation` to
@@ -54,7 +55,8 @@ def describe(exception: BaseException, redactor: Redactor) -> dict[str, Any]:
     frames were left out `frames_left_out`, and `inner`: {file, line, function, code, context} of the user's innermost
     frame in a traceback that MindSpore put into the message as text (dataset workers, graph compilation).
 
-    Where a callback raised it, `callback` is {class, hook}. Never raises.
+    Where a callback raised it, `callback` is {class, hook}. A detail that cannot be had is left out, and `note` is told
+    why. Never raises.
     """
     chain: list[dict[str, Any]] = []
     facts_of_all: dict[str, Any] = {"chain": chain}
@@ -67,15 +69,16 @@ def describe(exception: BaseException, redactor: Redactor) -> dict[str, Any]:
             if notes := _notes(item):
                 facts["notes"] = [redactor.text(note) for note in notes]
             if inner := _inner(message):
-                facts["inner"] = _quoted(inner, redactor)
+                facts["inner"] = _quoted(inner, redactor, note)
             raised_by = callback_of(_slot(item, "__traceback__"))
             if raised_by is not None:
                 facts_of_all.setdefault("callback", raised_by)
-            frames, left_out = _frames(_slot(item, "__traceback__"), redactor)
+            frames, left_out = _frames(_slot(item, "__traceback__"), redactor, note)
             facts["frames"] = frames
             if left_out:
                 facts["frames_left_out"] = left_out
         except Exception as error:
+            note("frames of the exception", error)
             facts["error"] = f"its frames could not be read: {type(error).__name__}"
     return facts_of_all
 
@@ -96,10 +99,11 @@ def is_own(filename: str) -> bool:
         return False
 
 
-def source_context(filename: str, line: int, radius: int = 5) -> list[tuple[int, str]]:
+def source_context(filename: str, line: int, radius: int = 5, note: Note = nobody) -> list[tuple[int, str]]:
     """The lines around a line as pairs of number and text; empty when the source cannot be had.
 
-    Text is cut at MAX_LINE characters and without the newline. Not redacted.
+    Text is cut at MAX_LINE characters and without the newline. Not redacted. `note` is told of a failure that is more
+    than a source that is not there.
     """
     try:
         lines = _source_lines(filename)
@@ -107,11 +111,14 @@ def source_context(filename: str, line: int, radius: int = 5) -> list[tuple[int,
         if not 1 <= line <= len(lines):
             return []
         return [(number, lines[number - 1].rstrip("\r\n")[:MAX_LINE]) for number in range(first, last + 1)]
-    except Exception:
+    except (OSError, ValueError):
+        return []
+    except Exception as error:
+        note("lines of source", error)
         return []
 
 
-def summary(value: Any) -> str:
+def summary(value: Any, note: Note = nobody) -> str:
     """Type, shape and dtype of a value, e.g. "Tensor float32 [32, 10]" or "list of 3"; never its content."""
     try:
         kind = type(value)
@@ -124,7 +131,8 @@ def summary(value: Any) -> str:
         if issubclass(kind, np.ndarray):
             return f"{name} {dtype} {shape}"
         return f"{name} {str(dtype).rsplit('.', 1)[-1].lower()} {list(shape)}"
-    except BaseException:  # a type of the user's may run any code of its own on the way here
+    except BaseException as error:  # a type of the user's may run any code of its own on the way here
+        note("types of local variables", error)
         return "?"
 
 
@@ -198,9 +206,9 @@ def _inner(message: str) -> dict[str, Any] | None:
     return found
 
 
-def _quoted(inner: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+def _quoted(inner: dict[str, Any], redactor: Redactor, note: Note) -> dict[str, Any]:
     """A frame that a message names, with the source around it as it is on the disk now."""
-    lines = source_context(inner["file"], inner["line"])
+    lines = source_context(inner["file"], inner["line"], note=note)
     code = next((text.strip() for number, text in lines if number == inner["line"]), "")
     context = [[number, redactor.text(text)] for number, text in lines]
     return {**inner, "file": redactor.text(inner["file"]), "code": redactor.text(code), "context": context}
@@ -242,7 +250,7 @@ def _class_of_first(frame: FrameType, base: str = "") -> str:
     return _type_name(kind) if not base or base in ancestors else ""
 
 
-def _frames(traceback: TracebackType | None, redactor: Redactor) -> tuple[list[dict[str, Any]], int]:
+def _frames(traceback: TracebackType | None, redactor: Redactor, note: Note) -> tuple[list[dict[str, Any]], int]:
     steps = _callers(traceback)
     last: list[tuple[FrameType, int]] = []
     count = len(steps)
@@ -259,7 +267,9 @@ def _frames(traceback: TracebackType | None, redactor: Redactor) -> tuple[list[d
     own = [is_own(frame.f_code.co_filename) for frame, _ in steps]
     in_full = {row for row, mine in enumerate(own) if mine}
     in_full = set(sorted(in_full)[-MAX_OWN_IN_FULL:])
-    facts = [_frame(frame, line, own[row], redactor, in_full=row in in_full) for row, (frame, line) in enumerate(steps)]
+    facts = [
+        _frame(frame, line, own[row], redactor, note, in_full=row in in_full) for row, (frame, line) in enumerate(steps)
+    ]
     return facts, count - len(steps)
 
 
@@ -276,9 +286,9 @@ def _callers(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:
     return found[::-1]
 
 
-def _frame(frame: FrameType, line: int, own: bool, redactor: Redactor, *, in_full: bool) -> dict[str, Any]:
+def _frame(frame: FrameType, line: int, own: bool, redactor: Redactor, note: Note, *, in_full: bool) -> dict[str, Any]:
     code = frame.f_code
-    lines = source_context(code.co_filename, line, 5 if in_full else 0)
+    lines = source_context(code.co_filename, line, 5 if in_full else 0, note)
     facts: dict[str, Any] = {
         "file": redactor.text(code.co_filename),
         "line": line,
@@ -288,11 +298,11 @@ def _frame(frame: FrameType, line: int, own: bool, redactor: Redactor, *, in_ful
     }
     if in_full:
         facts["context"] = [[number, redactor.text(text)] for number, text in lines]
-        facts["locals"] = _locals(frame)
+        facts["locals"] = _locals(frame, note)
     return facts
 
 
-def _locals(frame: FrameType) -> dict[str, str]:
+def _locals(frame: FrameType, note: Note) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in list(frame.f_locals.items()):
         if len(found) >= MAX_LOCALS:
@@ -303,7 +313,7 @@ def _locals(frame: FrameType) -> dict[str, str]:
         # By its type alone: isinstance() would ask the object for its class, which may be a property of the user's.
         if issubclass(type(value), _NOT_DATA):
             continue
-        found[name[:MAX_LINE]] = summary(value)
+        found[name[:MAX_LINE]] = summary(value, note)
     return found
 
 

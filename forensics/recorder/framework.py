@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import mindspore
@@ -46,6 +47,13 @@ def numbers(tensor: Any) -> tensors.Array:
     return array
 
 
+def sample(tensor: Any, stride: Callable[[Sequence[int]], int]) -> tensors.Array:
+    """Numbers from all over a tensor, one-dimensional: one element in each `stride` (asked with the shape), copied."""
+    array = _array(tensor)
+    picked = array.reshape(-1)[:: stride(array.shape)]
+    return tensors.from_numpy("", np.array(picked, copy=True), dtype_name(tensor)).values()
+
+
 def number(tensor: Any) -> float:
     """A tensor's first element, which is the only one of most that are read at every step.
 
@@ -63,6 +71,8 @@ def _array(tensor: Any) -> tensors.Array:
     try:
         array: tensors.Array = tensor.asnumpy()
     except TypeError:
+        if dtype_name(tensor) != "bfloat16":
+            raise
         # With NumPy 2, MindSpore cannot hand out bfloat16; float32 holds each of its values exactly.
         array = tensor.float().asnumpy()
     return array
@@ -112,17 +122,22 @@ def rank_and_size() -> tuple[int, int]:
     return values[0], max(values[1], values[0] + 1)
 
 
-def named(parameters: Iterable[Any]) -> dict[str, Any]:
-    """Parameters by name; a shared one once. Two of one name get a number."""
+def named(parameters: Iterable[Any], names: Mapping[int, str] = MappingProxyType({})) -> dict[str, Any]:
+    """Parameters by name; a shared one once. Two of one name get a number.
+
+    Args:
+        names: of those that are to have another name than MindSpore's, by `id()`.
+    """
     found: dict[str, Any] = {}
     seen: set[int] = set()
     for parameter in parameters:
         if id(parameter) in seen:
             continue
         seen.add(id(parameter))
-        name, count = str(parameter.name), 1
+        given = names.get(id(parameter)) or str(parameter.name)
+        name, count = given, 1
         while name in found:
             count += 1
-            name = f"{parameter.name}#{count}"
+            name = f"{given}#{count}"
         found[name] = parameter
     return found

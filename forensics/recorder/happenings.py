@@ -15,10 +15,13 @@ RATE_JUMP = 2.0
 class Happenings:
     """Compares each step with the one before and notes what a reader of the log would want to know."""
 
+    __slots__ = ("_note", "_rate", "_saved", "overflows", "savers")
+
     def __init__(self, note: Note) -> None:
         self._note = note
         self._rate = math.nan
-        self._overflows = 0
+        # In a row, up to the last step.
+        self.overflows = 0
         # Callbacks that save checkpoints.
         self.savers: list[Any] = []
         self._saved: dict[int, object] = {}
@@ -35,13 +38,13 @@ class Happenings:
     def overflow(self, overflow: float, scale: float) -> None:
         """A step's overflow flag (NaN: the train cell does not say) and loss scale."""
         if overflow == 1.0:
-            self._overflows += 1
-            if self._overflows == 1:
+            self.overflows += 1
+            if self.overflows == 1:
                 self._note("overflow", f"the update is skipped, loss scale {scale:g}")
-        elif self._overflows:
-            if self._overflows > 1:
-                self._note("overflow", f"{self._overflows} updates in a row were skipped, loss scale {scale:g}")
-            self._overflows = 0
+        elif self.overflows:
+            if self.overflows > 1:
+                self._note("overflow", f"{self.overflows} updates in a row were skipped, loss scale {scale:g}")
+            self.overflows = 0
 
     def checkpoints(self) -> None:
         """Look whether a ModelCheckpoint has saved something since; its callback parameters do not tell."""

@@ -10,11 +10,13 @@ import numpy as np
 from mindspore import Tensor, ops
 
 from forensics.recorder import framework
+from forensics.recorder.account import Account
+from forensics.recorder.overflow_tap import OverflowTap
 from forensics.recorder.probe import GradientProbe
 from forensics.recorder.reading import GradientHistory, Pulse
 from forensics.recorder.switch import Switch
 from forensics.recorder.tap_host import HostProbe
-from forensics.recorder.thinning import FullFigures, Thinning
+from forensics.recorder.thinning import SETTLING, FullFigures, Thinning
 
 # What norms may take of the steps' time: where updates are held back, and where the run is only watched; and what the
 # full figures may take in addition.
@@ -36,9 +38,35 @@ class Installed:
         holds: whether it keeps poisoned updates from the weights.
         host: what measures when the optimizer is called from Python on the CPU, or None.
         switch: lets the train cell run without the tap, or None where that is not possible.
+        overflow: looks at gradients of steps that never come here, or None.
         thinning: how often norms are taken.
         full: how often the full figures are taken.
+        rest: how many of the coming steps need no `begin_step`: they are measured as the last one was.
+        looks: whether the step under way may leave something for `pulse`.
     """
+
+    __slots__ = (
+        "_accounted",
+        "_due",
+        "_first",
+        "_full",
+        "_host_seen",
+        "_planned",
+        "_rows",
+        "_seen",
+        "_told",
+        "full",
+        "holds",
+        "host",
+        "looks",
+        "overflow",
+        "place",
+        "probe",
+        "rest",
+        "switch",
+        "thinning",
+        "weights",
+    )
 
     def __init__(
         self,
@@ -54,6 +82,7 @@ class Installed:
         self.holds = holds
         self.host = host
         self.switch: Switch | None = None
+        self.overflow: OverflowTap | None = None
         elements = sum(int(weight.size) for weight in self.weights)
         guess = PER_ELEMENT * elements + PER_PARAMETER * len(self.weights) + PER_BRANCH
         if holds:
@@ -64,14 +93,30 @@ class Installed:
         self._due = self._full = True
         self._first = True
         self._told = False
+        self.rest = self._planned = 0
+        self.looks = True
+        # Steps in the account at the last `begin_step`; None before the first of a run.
+        self._accounted: int | None = None
+        self._rows = probe.rows
         # Seen at the last reading: steps measured and rows, by the host probe and by the other.
         self._host_seen = [0, 0]
         self._seen = [0, 0]
 
     # -- around every step -------------------------------------------------------------------------------------
 
-    def begin_step(self) -> None:
-        """Arrange for the step that begins what is measured of it."""
+    def begin_step(self, account: Account) -> None:
+        """Arrange for the step that begins what is measured of it, and for the `rest` of those that will be like it.
+
+        Args:
+            account: tells how long the steps took that ended since the last call.
+        """
+        self.look_again()
+        done, self._accounted = self._accounted, account.steps
+        period = self.thinning.period
+        for seconds in account.durations(account.steps - done) if done is not None else ():
+            self.end_step(seconds)
+            if self.thinning.period != period:
+                break  # the others were steps of another kind than those that come now
         full = self.full.next()
         due = self.thinning.next() or full
         switch = self.switch
@@ -81,9 +126,22 @@ class Installed:
             or (switch is not None and switch.usable and not switch.stands(due))
         ):
             self._arrange(due, full)
+        if not due:
+            self.rest = min(self.full.quiet, self.thinning.quiet)
+        elif not full and self.thinning.period == 1:
+            # Norms at every step; but whether they stay so is judged now and then.
+            self.rest = min(self.full.quiet, SETTLING - 1)
+        self._planned = self.rest
+
+    def look_again(self) -> None:
+        """What was planned for the `rest` does not hold any longer: ask at the next step."""
+        passed = self._planned - self.rest
+        self.rest = self._planned = 0
+        self.thinning.skip(passed)
+        self.full.skip(passed)
 
     def end_step(self, seconds: float) -> None:
-        """The step took so long: may change how often it is measured."""
+        """A step as the last arranged one took so long: may change how often it is measured."""
         nanoseconds = seconds * 1e9
         if self._first:
             # It compiled the graph, and filled the input pipeline; a second graph, without the tap, takes less.
@@ -108,13 +166,11 @@ class Installed:
         host = self.host
         if host is not None and host.count:
             return self._host_pulse(host)
-        if not self._due and self.switch is not None and self.switch.usable:
-            return None  # the step did not pass the probe
-        probe, seen = self.probe, self._seen
-        rows = int(probe.rows.item())
+        rows = int(self._rows.item())
+        seen = self._seen
         if rows == seen[1]:
             return None
-        before = seen[0]
+        probe, before = self.probe, seen[0]
         count = int(probe.steps.item())
         self._seen = [count, rows]
         broken_at = int(probe.broken.item())
@@ -163,7 +219,13 @@ class Installed:
     @property
     def host_bytes(self) -> int:
         """Bytes held on the host, besides the device's (which on the CPU are the host's too)."""
-        return self.host.nbytes if self.host is not None else 0
+        held = self.host.nbytes if self.host is not None else 0
+        return held + (self.overflow.host_bytes if self.overflow is not None else 0)
+
+    @property
+    def device_bytes(self) -> int:
+        """Bytes held on the device."""
+        return self.probe.nbytes + (self.overflow.device_bytes if self.overflow is not None else 0)
 
     def history(self) -> GradientHistory:
         """A copy of the ring."""
@@ -178,6 +240,10 @@ class Installed:
             self.host.armed = armed
         if self.holds:
             ops.assign(self.probe.armed, Tensor(np.array([armed])))
+        self.look_again()
+        self._accounted = None
+        if self.overflow is not None:
+            self.overflow.place(armed)
         self._arrange(armed, armed)
         if not armed and self.switch is not None and not self.switch.stands(True):
             # The cell is left as it was found, whatever its last step was.
@@ -205,7 +271,10 @@ class Installed:
 
     def _arrange(self, due: bool, full: bool) -> None:
         self._due, self._full = due, full
-        host = self.host
+        host, switch = self.host, self.switch
+        # A step without norms passes no probe where it runs the user's own graph, or where the host need not hold.
+        passes = switch is None or not switch.usable
+        self.looks = due or (passes and (self.holds or host is None or not host.count))
         if host is not None:
             host.due, host.full = due, full
         if host is None or not host.count:

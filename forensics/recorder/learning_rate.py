@@ -20,6 +20,8 @@ class LearningRate:
     A rate that is a schedule (a Cell of the step) is only evaluated by `evaluate`, when a bundle is written.
     """
 
+    __slots__ = ("_optimizer", "_rate", "_table", "_tensor", "schedule")
+
     def __init__(self, optimizer: Any) -> None:
         self._optimizer = optimizer
         self._table: Any = None
@@ -38,13 +40,16 @@ class LearningRate:
             groups = getattr(optimizer, "param_groups", None)
             if isinstance(groups, list | tuple) and groups and isinstance(groups[0], dict):
                 self._rate = groups[0].get("lr")
-        self._is_tensor = framework.is_tensor(self._rate)
+        self._tensor: Any = self._rate if framework.is_tensor(self._rate) else None
 
     def now(self) -> float:
         """The rate that the next update will use, or NaN. Asked at the beginning of a step."""
-        if self._is_tensor:
+        if self._tensor is not None:
             # Read every time: a callback may have changed it, and nothing cheaper than reading would tell.
-            return framework.number(self._rate)
+            try:
+                return float(self._tensor.item())
+            except ValueError:  # several elements
+                return framework.number(self._tensor)
         if self._table is not None:
             step = self.global_step()
             return float(self._table[min(step, len(self._table) - 1)]) if len(self._table) else math.nan

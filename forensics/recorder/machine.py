@@ -10,15 +10,23 @@ from typing import Any
 
 import psutil
 
+from forensics.recorder.guard import Note, nobody
+
 _STATM = "/proc/self/statm"
 # Devices report nothing before their first allocation; after so many readings of nothing they never will.
 _PATIENCE = 32
 
 
 class HostMemory:
-    """Resident memory of this process, read through a file that is kept open (some 2 µs where there is /proc)."""
+    """Resident memory of this process, read through a file that is kept open (some 2 µs where there is /proc).
 
-    def __init__(self, statm: str = _STATM) -> None:
+    Args:
+        statm: the file.
+        note: told of what fails and should not.
+    """
+
+    def __init__(self, statm: str = _STATM, note: Note = nobody) -> None:
+        self._note = note
         self._statm = statm
         self._page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
         self._file = -1
@@ -33,6 +41,9 @@ class HostMemory:
             return int(os.pread(self._file, 128, 0).split()[1]) * self._page
         except (OSError, ValueError, IndexError, AttributeError):
             return self._slowly()
+        except Exception as error:
+            self._note("resident memory", error)
+            return math.nan
 
     def close(self) -> None:
         """Close the file; a later reading opens it again."""
@@ -59,17 +70,23 @@ class HostMemory:
 
 
 class DeviceMemory:
-    """Device memory that MindSpore has allocated, where the device reports it."""
+    """Device memory that MindSpore has allocated, where the device reports it.
 
-    def __init__(self) -> None:
+    Args:
+        note: told of what fails.
+    """
+
+    def __init__(self, note: Note = nobody) -> None:
+        self._note = note
         self._read: Any = None
-        self._asking = True
+        # Whether it may report any; where not, nobody needs to ask.
+        self.asking = True
         self._empty = 0
         self._reports = False
 
     def allocated(self) -> float:
         """Bytes, NaN where the device does not report them. Never raises."""
-        if not self._asking:
+        if not self.asking:
             return math.nan
         try:
             if self._read is None:
@@ -77,14 +94,15 @@ class DeviceMemory:
                 if self._read is None:
                     return math.nan
             value = float(self._read())
-        except Exception:  # a device in trouble raises whatever it likes
-            self._asking = False
+        except Exception as error:  # a device in trouble raises whatever it likes
+            self._note("device memory", error)
+            self.asking = False
             return math.nan
         if value > 0 or self._reports:
             self._reports = True
             return value
         self._empty += 1
-        self._asking = self._empty < _PATIENCE
+        self.asking = self._empty < _PATIENCE
         return math.nan
 
     def _reader(self) -> Any:
@@ -92,6 +110,6 @@ class DeviceMemory:
         if mindspore is None:
             return None
         if mindspore.get_context("device_target") == "CPU":  # reports zeros for ever
-            self._asking = False
+            self.asking = False
             return None
         return mindspore.runtime.memory_allocated

@@ -21,6 +21,7 @@ import numpy as np
 
 from forensics.recorder import framework
 from forensics.recorder.exceptions import is_own
+from forensics.recorder.guard import Note, nobody
 from forensics.recorder.measure import histogram
 from forensics.recorder.ranges import Range, headroom, range_of
 
@@ -80,10 +81,12 @@ class OperatorTrace(_Base):  # type: ignore[misc]
         layers: id of a cell → its path.
         stop_at: code object of the function under which the user's own frames lie; frames above are not the model's.
         seconds: after so long operators are run but no longer looked at.
+        note: told of what went wrong in looking.
     """
 
-    def __init__(self, layers: Mapping[int, str], stop_at: CodeType, seconds: float) -> None:
+    def __init__(self, layers: Mapping[int, str], stop_at: CodeType, seconds: float, note: Note = nobody) -> None:
         super().__init__()
+        self._failed = note
         self.operators: list[Operator] = []
         self.phase = "forward"
         self.seen = 0
@@ -107,14 +110,18 @@ class OperatorTrace(_Base):  # type: ignore[misc]
         if self._busy:
             return func(*args, **kwargs) if kwargs else func(*args)
         if self.phase != "backward":
-            self._hook_inputs(args)
+            try:
+                self._hook_inputs(args)
+            except Exception as error:
+                self._failed("watching gradients", error)
         result = func(*args, **kwargs) if kwargs else func(*args)
         self._busy = True
         try:
             self.seen += 1
             if self._looking():
                 self._note(func, args, result)
-        except Exception:  # whatever goes wrong in looking, the step goes on
+        except Exception as error:  # whatever goes wrong in looking, the step goes on
+            self._failed("watching operators", error)
             self.truncated = True
         finally:
             self._busy = False
@@ -135,8 +142,9 @@ class OperatorTrace(_Base):  # type: ignore[misc]
             if row is None or row in self.gradients or framework.dtype_name(tensor) not in FLOATING:
                 continue
             self.gradients[row] = Range(0, float("nan"), float("nan"))
+            hook = self._gradient_hook(row)
             try:
-                tensor.register_hook(self._gradient_hook(row))
+                tensor.register_hook(hook)
             except Exception:  # noqa: S112 — a tensor that no gradient comes back to
                 continue
 
@@ -150,7 +158,8 @@ class OperatorTrace(_Base):  # type: ignore[misc]
                 self.gradients[row] = measured
                 if measured.bad and self.first_bad_gradient is None:
                     self.first_bad_gradient = row
-            except Exception:  # as in looking at operators
+            except Exception as error:  # as in looking at operators
+                self._failed("watching gradients", error)
                 self.truncated = True
             finally:
                 self._busy = False

@@ -10,6 +10,8 @@ from typing import Any
 from forensics.bundle import ringfile
 from forensics.errors import ConfigurationError
 
+_SCALARS = 'for example {"accuracy": lambda params: …}: from the callback parameters to a number'
+_ALERTS = "for example [lambda trigger, path: …]: each is called with the trigger's facts and the bundle's path"
 ON_TRIP = ("raise", "skip", "record")
 Scalars = Mapping[str, Callable[[Any], float]]
 Alert = Callable[[dict[str, Any], "Path | None"], object]
@@ -41,16 +43,16 @@ class Options:
         _whole("max_bundles", self.max_bundles, 1, 10_000)
         hang = self.hang_after
         if not (hang is None or hang == "auto" or (isinstance(hang, int | float) and hang > 0)):
-            raise ConfigurationError(f'hang_after is "auto", None or a number of seconds, not {hang!r}')
+            raise ConfigurationError(f"hang_after cannot be {hang!r}", hint='allowed: "auto", None, or seconds above 0')
         if not isinstance(self.scalars, Mapping):
-            raise ConfigurationError("scalars maps names to functions of the callback parameters")
+            raise ConfigurationError("scalars maps names to functions", hint=_SCALARS)
         if not isinstance(self.alerts, tuple | list):
-            raise ConfigurationError("alerts is a list of functions of (trigger, bundle path)")
+            raise ConfigurationError("alerts is a list of functions", hint=_ALERTS)
         for name, read in self.scalars.items():
             if not isinstance(name, str) or not callable(read):
-                raise ConfigurationError("scalars maps names to functions of the callback parameters")
+                raise ConfigurationError("scalars maps names to functions", hint=_SCALARS)
         if not all(callable(alert) for alert in self.alerts):
-            raise ConfigurationError("alerts holds functions of (trigger, bundle path)")
+            raise ConfigurationError("alerts holds functions", hint=_ALERTS)
 
     def facts(self) -> dict[str, Any]:
         """The options as the bundle notes them."""
@@ -60,9 +62,10 @@ class Options:
 
 def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        raise ConfigurationError(f"{name} is one of {', '.join(allowed)}, not {value!r}")
+        choices = ", ".join(f'"{choice}"' for choice in allowed)
+        raise ConfigurationError(f"{name} cannot be {value!r}", hint=f"allowed: {choices}")
 
 
 def _whole(name: str, value: object, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ConfigurationError(f"{name} is a whole number from {least} to {most}, not {value!r}")
+        raise ConfigurationError(f"{name} cannot be {value!r}", hint=f"allowed: whole numbers from {least} to {most}")

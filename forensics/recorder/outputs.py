@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from mindspore import Tensor
 
 from forensics.recorder import framework
+from forensics.recorder.guard import Surfaced
 
 # A "loss" larger than this is some other output (logits, an image): reading it every step would cost more than it says.
 MAX_LOSS_ELEMENTS = 1_000_000
@@ -15,23 +18,35 @@ MAX_LOSS_ELEMENTS = 1_000_000
 _PLAIN = (bool, int, float, np.generic)
 _SEVERAL = (tuple, list)
 _UNKNOWN = (math.nan, False)
+_NUMBERS = ("bool", "float", "int", "uint")
 
 
 class Outputs(NamedTuple):
-    """One step's outputs. `loss` is the mean where there is more than one number, and only meaningful when `known`."""
+    """One step's outputs. `loss` is the mean where there is more than one number, and only meaningful when `known`.
+    `own` are the user's own columns, where they come with the outputs."""
 
     loss: float = math.nan
     known: bool = False
     overflow: float = math.nan
     scale: float = math.nan
+    own: Mapping[str, float] | None = None
+
+
+NO_OUTPUTS = Outputs()
 
 
 def read_outputs(outputs: Any) -> Outputs:
     """The figures in a train cell's outputs: a Tensor, (loss, overflow, scale, …), nested, a plain number, or nothing.
 
     Never raises for an output of an unexpected form; a value that is not there is NaN. What is pending on a tensor is
-    waited for, and raised if it failed.
+    waited for. Raises Surfaced when that failed: such an error is the run's own, whatever its class (RuntimeError,
+    ValueError and TypeError have been seen to come out here).
     """
+    if type(outputs) is Tensor:  # what nearly every train cell gives, so without a detour
+        try:
+            return Outputs(float(outputs.item()), True)
+        except Exception as error:
+            return Outputs(*_mean(outputs, error))
     loss, known = _loss(outputs)
     overflow = scale = math.nan
     if isinstance(outputs, _SEVERAL) and len(outputs) >= 3 and _is_flag(outputs[1]):
@@ -51,24 +66,47 @@ def _loss(outputs: Any, depth: int = 0) -> tuple[float, bool]:
 
 def _number(value: Any) -> tuple[float, bool]:
     """The value's mean, and whether it is a number at all."""
+    if framework.is_tensor(value):
+        try:
+            value = value.item()
+        except Exception as error:
+            return _mean(value, error)
+    elif not isinstance(value, _PLAIN):
+        return _UNKNOWN
     try:
-        if framework.is_tensor(value):
-            return float(value.item()), True
-        return (float(cast("float", value)), True) if isinstance(value, _PLAIN) else _UNKNOWN
-    except TypeError:  # a complex number, or text
+        return float(cast("float", value)), True
+    except TypeError:  # a complex number
         return _UNKNOWN
-    except ValueError:  # a tensor of more than one element, or of none
-        return _mean(value)
 
 
-def _mean(value: Any) -> tuple[float, bool]:
-    if not framework.is_tensor(value) or not 0 < int(value.size) <= MAX_LOSS_ELEMENTS:
+def _mean(value: Any, error: Exception) -> tuple[float, bool]:
+    """The mean of a tensor that has no `item`, by what `item` raised."""
+    if isinstance(error, TypeError) and not framework.dtype_name(value).startswith(_NUMBERS):
         return _UNKNOWN
+    if not isinstance(error, ValueError | TypeError) or not _insists(value, error):
+        raise Surfaced(error)
+    # It has more than one element, or none, or is of a type that `item` does not know.
+    if isinstance(error, TypeError) or not 0 < int(value.size) <= MAX_LOSS_ELEMENTS:
+        return _UNKNOWN
+    try:
+        value.asnumpy()
+    except Exception as pending:
+        if not isinstance(pending, TypeError) or framework.dtype_name(value) != "bfloat16":
+            raise Surfaced(pending) from None
     array: Any = framework.numbers(value)
     if array.dtype.kind not in "biuf":
         return _UNKNOWN
     with np.errstate(invalid="ignore", over="ignore"):
         return float(np.mean(array, dtype=np.float64)), True
+
+
+def _insists(value: Any, error: Exception) -> bool:
+    """Whether `item` raises the same again: then it is about the tensor, for what is pending is raised once."""
+    try:
+        value.item()
+    except Exception as again:
+        return str(again) == str(error)
+    return False
 
 
 def _is_flag(value: Any) -> bool:

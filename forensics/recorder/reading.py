@@ -58,6 +58,7 @@ class Reading(NamedTuple):
         overflow: 1 when the train cell reported an overflow (it then skips the update itself), NaN where it says none.
         scale: loss scale, NaN where none is used.
         pulse: the gradients' figures, None where gradients are not measured.
+        spike: what the trigger for loss spikes made of it, which has to see every step.
     """
 
     step: int
@@ -67,6 +68,7 @@ class Reading(NamedTuple):
     overflow: float = math.nan
     scale: float = math.nan
     pulse: Pulse | None = None
+    spike: Trip | None = None
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Any
 
 from forensics.recorder import secret_names
+from forensics.recorder.guard import Note, nobody
 from forensics.recorder.randomness import replace_random
 
 MAX_CHARACTERS = 2**20
@@ -86,12 +87,14 @@ class Redactor:
 
     Args:
         home: the user's home folder, which becomes `~` wherever it lies; by default that of this process.
+        note: told when a text cannot be examined, without a word of the text.
 
     Attributes:
         counts: class → how many were taken out so far.
     """
 
-    def __init__(self, home: str | None = None) -> None:
+    def __init__(self, home: str | None = None, note: Note = nobody) -> None:
+        self._note = note
         self.counts: dict[str, int] = dict.fromkeys(CLASSES, 0)
         home = os.path.expanduser("~") if home is None else home
         # A home like / or /data would take half of every path with it.
@@ -111,8 +114,8 @@ class Redactor:
                 text = self._own_home.sub(self._home, text)
             text = _HOMES.sub(self._home, text)
             return text if cut <= 0 else f"{text}… ({cut} more characters were cut off)"
-        except Exception:
-            return "«redacted:unreadable»"
+        except Exception as error:
+            return self._unreadable(error)
 
     def mapping(self, name: str, value: Any) -> str:
         """The value of a variable of this name, e.g. of the environment; replaced as a whole when it is secret."""
@@ -120,8 +123,8 @@ class Redactor:
             text = str.__str__(value) if isinstance(value, str) else str(value)
             if secret_names.holds_secret(str.__str__(name), text[:_JUDGED].strip()):
                 return self._mark("name")
-        except BaseException:  # a foreign object's str() may raise anything at all
-            return "«redacted:unreadable»"
+        except BaseException as error:  # a foreign object's str() may raise anything at all
+            return self._unreadable(error)
         return self.text(text)
 
     def arguments(self, argv: Sequence[str]) -> list[str]:
@@ -134,6 +137,11 @@ class Redactor:
             shown.append(self.mapping(option.lstrip("-"), text) if follows else self.text(text))
             option = text if text.startswith("-") and "=" not in text else ""
         return shown
+
+    def _unreadable(self, error: BaseException) -> str:
+        # Not the error itself: its text may hold what must not be shown.
+        self._note("looking for secrets", RuntimeError(f"{type(error).__name__} in a text, which is left out"))
+        return "«redacted:unreadable»"
 
     def _mark(self, kind: str) -> str:
         self.counts[kind] += 1

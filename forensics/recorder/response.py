@@ -13,9 +13,9 @@ from forensics.errors import TrainingTripped
 from forensics.recorder import framework
 from forensics.recorder.dump import Dump
 from forensics.recorder.flight import Flight
-from forensics.recorder.guard import logger
+from forensics.recorder.guard import brief, logger
 from forensics.recorder.reading import Reading, Trip
-from forensics.recorder.triggers import float_status, loss_scale_collapse, loss_spike, nonfinite, nonfinite_weight
+from forensics.recorder.triggers import float_status, loss_scale_collapse, nonfinite, nonfinite_weight
 
 SKIPS_IN_A_ROW = 8
 # After a bundle for a loss spike, so many steps pass before the next one may be written.
@@ -42,7 +42,6 @@ class Response:
         self._options = flight.options
         self._skips = 0
         self._ongoing = ""
-        self._spike = loss_spike.LossSpike()
         self._collapse = loss_scale_collapse.LossScaleCollapse()
         self._quiet_until = 0
         self._weights_due = 0.0
@@ -50,6 +49,8 @@ class Response:
         # Whether a signal was answered: an exit that follows belongs to it.
         self.signalled = False
         self._writing = False
+        # Whether it was said that there are as many bundles as there may be.
+        self._full = False
         self._lock = threading.RLock()
         # Called after each bundle, for signals that came while it was being written.
         self.on_written: Callable[[], object] = lambda: None
@@ -72,6 +73,7 @@ class Response:
         """A new run of steps: no fault is going on."""
         self._skips, self._ongoing, self.raised = 0, "", None
         self._status = self.flight.guard.run("float status", _float_status, None)
+        self.flight.judging = self._status is not None
         self._weights_due = 0.0
 
     def poisoned(self, reading: Reading) -> Trip | None:
@@ -91,26 +93,30 @@ class Response:
         trip = nonfinite_weight.check(flight.workload.parameters())
         if trip is not None and self._ongoing != trip.kind:
             path = self.write(trip, held_back=False)
-            self._ongoing = trip.kind
+            self._ongoing, flight.judging = trip.kind, True
             if self._options.on_trip == "raise":
                 self._end(trip, path, "", False)
 
     def judge(self, reading: Reading) -> None:
-        """Run the triggers on a step, and act. Raises TrainingTripped when the run is to end."""
+        """Run the triggers on a step that is not plainly sound, and act; while that goes on, on the steps that follow.
+
+        Raises TrainingTripped when the run is to end.
+        """
         run = self.flight.guard.run
+        self.flight.judging = True
         trip = self.poisoned(reading)
         if trip is None and self._status is not None:
             trip = run("float status", self._status.check, None)
         collapse = run("collapse trigger", self._collapse.check, None, reading)
-        spike = run("spike trigger", self._spike.check, None, reading)
         if trip is not None:
             self._poisoned(trip, reading)
         elif collapse is not None:
             self._collapsed(collapse)
         else:
             self._skips, self._ongoing = 0, ""
-            if spike is not None:
-                self._spiked(spike)
+            self.flight.judging = self._status is not None
+            if reading.spike is not None:
+                self._spiked(reading.spike)
 
     def _poisoned(self, trip: Trip, reading: Reading) -> None:
         if self._options.on_trip == "record":
@@ -169,7 +175,6 @@ class Response:
         hang. Called from the training's thread and from the watchdog's; a signal may come in between.
         """
         flight = self.flight
-        entered = time.perf_counter_ns()
         with self._lock:
             self.signalled = self.signalled or (trip.kind == "signal" and trip.message == "SIGTERM")
             flight.note("dump" if trip.kind == "manual" else "trip", trip.message)
@@ -177,7 +182,9 @@ class Response:
             trigger = self._facts(trip)
             if len(self.bundles) >= self._options.max_bundles:
                 flight.note("not-written", f"there are {len(self.bundles)} bundles already")
-                logger.warning("the flight recorder has written max_bundles=%d bundles; no more", len(self.bundles))
+                if not self._full:
+                    self._full = True
+                    logger.warning("the flight recorder has written max_bundles=%d bundles; no more", len(self.bundles))
             else:
                 self._writing = True
                 if flight.watchdog is not None and threads is None:
@@ -207,11 +214,11 @@ class Response:
                 self.bundles.append(path)
                 # What stops one rank may be known to it alone; what stops all of them is told once, by the first.
                 level = logging.WARNING if flight.rank == 0 or trip.kind in OWN_ALONE else logging.INFO
-                logger.log(level, "the flight recorder wrote %s (%s at step %d)", path, trip.message, flight.step)
+                what = brief(trigger["message"])
+                logger.log(level, "the flight recorder wrote %s (%s at step %d)", path, what, trigger["step"])
         for alert in self._options.alerts:
             flight.guard.run("alert", alert, None, trigger, path)
         flight.guard.run("signals", self.on_written, None)
-        flight.excuse(time.perf_counter_ns() - entered)
         return path
 
 

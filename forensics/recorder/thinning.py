@@ -46,6 +46,16 @@ class Thinning:
             return True
         return False
 
+    @property
+    def quiet(self) -> int:
+        """Steps that come before norms are due again, by what is known now."""
+        return max(0, self.period - self._since_due - 1)
+
+    def skip(self, steps: int) -> None:
+        """So many steps, at which norms were not due or due at every one, began without `next` being asked."""
+        if self.period > 1:
+            self._since_due += steps
+
     def note(self, nanoseconds: float, due: bool) -> None:
         """A step took so long."""
         (self._with if due else self._without).append(nanoseconds)
@@ -92,6 +102,15 @@ class FullFigures:
             self._since = 0
             return True
         return False
+
+    @property
+    def quiet(self) -> int:
+        """Steps that come before they are due again, by what is known now."""
+        return max(0, self.period - self._since - 1)
+
+    def skip(self, steps: int) -> None:
+        """So many steps, at which they were not due, began without `next` being asked."""
+        self._since += steps
 
     def note(self, nanoseconds: float, full: bool, cost_ns: float | None = None) -> None:
         """A step took so long. `cost_ns` says what the figures took of it, where that is known."""

@@ -53,7 +53,7 @@ class Vigil:
         if limit is None:
             return
         stacks = flight.folder / f"{flight.run}.stacks.txt" if flight.on_disk else None
-        flight.watchdog = Watchdog(limit, self._on_hang, stacks)
+        flight.watchdog = Watchdog(limit, self._on_hang, stacks, flight.pace)
         flight.watchdog.start()
 
     def _on_signal(self, name: str) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import faulthandler
+import math
 import os
 import re
 import statistics
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -27,6 +27,10 @@ MAX_FRAMES = 60
 _PIPELINE = re.compile(r"[\\/]mindspore[\\/]dataset[\\/]")
 
 
+# Time of the last step's end, number of steps, durations of the last ones.
+Pace = Callable[[], tuple[float, int, Sequence[float]]]
+
+
 class Watchdog:
     """A thread that fires when nothing has happened for too long; once, until something happens again.
 
@@ -34,16 +38,24 @@ class Watchdog:
         limit: seconds, or "auto".
         fire: called from the watchdog's own thread with the seconds of silence.
         stacks: file for the traces of a process whose interpreter itself is stuck, or None.
+        pace: gives the time at which the last step ended (by `perf_counter`), the number of steps, and how long each
+            of the last took. So a step costs nothing here.
     """
 
-    def __init__(self, limit: float | str, fire: Callable[[float], object], stacks: Path | None = None) -> None:
+    def __init__(
+        self,
+        limit: float | str,
+        fire: Callable[[float], object],
+        stacks: Path | None = None,
+        pace: Pace = lambda: (math.nan, 0, ()),
+    ) -> None:
         self._limit = limit
         self._fire = fire
         self._stacks_path = stacks
         self._stacks: IO[str] | None = None
-        self._last = time.monotonic()
-        self._durations: deque[float] = deque(maxlen=64)
-        self._steps = 0
+        self._pace = pace
+        self._steps_before = pace()[1]
+        self._last = time.perf_counter()
         self._fired = False
         self._paused = 0
         self._stop = threading.Event()
@@ -51,7 +63,7 @@ class Watchdog:
 
     def start(self) -> None:
         """Begin to watch."""
-        self._last = time.monotonic()
+        self._last = time.perf_counter()
         self._thread.start()
 
     def stop(self) -> None:
@@ -66,14 +78,7 @@ class Watchdog:
 
     def alive(self) -> None:
         """Something happened."""
-        self._last = time.monotonic()
-        self._fired = False
-
-    def step(self, seconds: float, now: float | None = None) -> None:
-        """A step was done now (by the monotonic clock), and took so long."""
-        self._durations.append(seconds)
-        self._steps += 1
-        self._last = time.monotonic() if now is None else now
+        self._last = time.perf_counter()
         self._fired = False
 
     def pause(self, paused: bool) -> None:
@@ -85,29 +90,39 @@ class Watchdog:
         """Seconds of silence after which the run counts as hung."""
         if not isinstance(self._limit, str):
             return self._limit
-        if self._steps < FIRST_STEPS:
+        _, steps, durations = self._pace()
+        # A watchdog belongs to one run of steps; those of an earlier one may have been others.
+        seen = min(steps - self._steps_before, len(durations))
+        if seen < FIRST_STEPS:
             return BEFORE_THE_FIRST_STEPS
-        return max(AT_LEAST, TIMES_A_STEP * statistics.median(self._durations))
+        return max(AT_LEAST, TIMES_A_STEP * statistics.median(durations[-seen:]))
 
     def _run(self) -> None:
         owner = os.getpid()
         while True:
-            asked, since = min(5.0, self.limit() / 4), time.monotonic()
+            asked, since = min(5.0, self.limit() / 4), time.perf_counter()
             if self._stop.wait(asked):
                 return
             if os.getpid() != owner:
                 return  # a forked data worker: no thread of ours should be here
-            self._slept(asked, time.monotonic() - since)
-            silence = time.monotonic() - self._last
+            self._listen()
+            self._slept(asked, time.perf_counter() - since)
+            silence = time.perf_counter() - self._last
             if silence > self.limit() and not self._fired and self._paused <= 0:
                 self._fired = True
                 self._fire(silence)
             self._arm_interpreter()
 
+    def _listen(self) -> None:
+        """A step that ended since is a sign of life."""
+        ended = self._pace()[0]
+        if ended > self._last:
+            self._last, self._fired = ended, False
+
     def _slept(self, asked: float, took: float) -> None:
         """Time in which not even this thread ran is not counted: the process was stopped, suspended or frozen."""
         if took - asked > max(asked, OVERSLEPT):
-            self._last = min(time.monotonic(), self._last + took - asked)
+            self._last = min(time.perf_counter(), self._last + took - asked)
 
     def _arm_interpreter(self) -> None:
         """Native code that never gives the interpreter back stops this thread too; the C library's timer still runs."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from forensics.recorder import framework
+from forensics.recorder.parameter_names import names_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,15 @@ class Workload:
         found = [*self.network.get_parameters()]
         if self.cells is not None and self.cells is not self.network:
             found += [*self.cells.get_parameters()]
-        return framework.named(found)
+        return framework.named(found, self._names())
+
+    def weight_names(self) -> list[str]:
+        """Names of the parameters that the optimizer changes, in its order."""
+        names = {id(parameter): name for name, parameter in framework.named(self.weights, self._names()).items()}
+        return [names[id(parameter)] for parameter in self.weights]
+
+    def _names(self) -> dict[int, str]:
+        return names_of(self.network, self.cells)
 
     def optimizer_state(self) -> dict[str, Any]:
         """The optimizer's own parameters by name, without the weights."""

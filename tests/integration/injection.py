@@ -23,7 +23,15 @@ PACKAGE = "forensics.recorder."
 LEFT_OUT = ("forensics.recorder.guard",)
 
 
+# One for each time that a broken function was called.
+hits: list[int] = []
+
+
 def _broken(*_: object, **__: object) -> Any:
+    # It runs with the globals of the function that it is put into.
+    from tests.integration.injection import hits
+
+    hits.append(1)
     raise ArithmeticError("an injected fault")
 
 
@@ -46,6 +54,14 @@ def functions() -> dict[str, FunctionType]:
     return found
 
 
+def _forget() -> None:
+    """Empty the recorder's caches, behind which a function is not called at all."""
+    for name in {function.__module__ for function in functions().values()}:
+        for value in list(vars(sys.modules[name]).values()):
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+
+
 def _function(value: Any) -> FunctionType | None:
     if isinstance(value, property):
         value = value.fget
@@ -64,6 +80,7 @@ def called(scenario: Callable[[], object]) -> set[str]:
 
     threading.setprofile(note)
     sys.setprofile(note)
+    _forget()
     try:
         scenario()
     finally:
@@ -73,12 +90,15 @@ def called(scenario: Callable[[], object]) -> set[str]:
 
 
 @contextmanager
-def fault(name: str) -> Iterator[None]:
-    """While this lasts, one function raises whenever and by whatever name it is called."""
+def fault(name: str) -> Iterator[list[int]]:
+    """While this lasts, one function raises whenever and by whatever name it is called. Gives a list of its calls."""
     function = functions()[name]
+    _forget()
+    hits.clear()
     whole = function.__code__
     function.__code__ = _broken.__code__.replace(co_freevars=whole.co_freevars)
     try:
-        yield
+        yield hits
     finally:
         function.__code__ = whole
+        _forget()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import math
+import sys
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import mindspore as ms
@@ -15,7 +18,7 @@ from mindspore import Tensor, nn
 from mindspore.train import Callback
 
 from forensics import FlightRecorder, open_bundle
-from forensics.recorder import tap
+from forensics.recorder import steps, tap
 from forensics.recorder.flight import GRADIENT_RING_BYTES
 from forensics.recorder.probe import GradientProbe
 from forensics.recorder.tap_host import HostProbe
@@ -141,6 +144,56 @@ def test_a_loop_by_hand_reads_no_more(mode: str, scratch: Path, monkeypatch: pyt
             recorder.step(loss=loss)
             counts.append({name: readings.counts[name] - before[name] for name in READINGS})
     assert counts[2:] == [{**dict.fromkeys(READINGS, 0), **BASE}] * 4
+
+
+class Calls(Callback):  # type: ignore[misc]
+    """Counts the Python functions of the recorder that each step calls, after its first few; they are what it costs.
+
+    Must be the first in the list of callbacks, which is called before the others.
+    """
+
+    def __init__(self, recorder: FlightRecorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+        self.names: list[str] = []
+        self.each: list[list[str]] = []
+
+    def _note(self, frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and "/forensics/recorder/" in frame.f_code.co_filename:
+            self.names.append(frame.f_code.co_name)
+
+    def on_train_step_begin(self, run_context: Any) -> None:
+        if self.names:
+            self.each.append(self.names)
+        self.names = []
+        installed = self.recorder._flight.installed
+        if installed is not None:
+            # As after some thousand steps of a training whose norms are dear.
+            installed.thinning.period = installed.full.period = 1000
+        if run_context.original_args().cur_step_num == 5:
+            sys.setprofile(self._note)
+
+
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [({"gradients": "off"}, 11), ({"on_trip": "record"}, 11), ({"on_trip": "raise"}, 12)],
+    ids=["no gradients", "recording only", "holding back"],
+)
+def test_a_sound_step_calls_few_functions(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str], most: int
+) -> None:
+    monkeypatch.setattr(steps, "RESIDENT_EVERY", math.inf)
+    ms.set_context(mode=ms.GRAPH_MODE)
+    recorder = FlightRecorder(scratch / "run", **options)  # type: ignore[arg-type]
+    calls = Calls(recorder)
+    try:
+        training.model().train(1, training.dataset(16), callbacks=[calls, recorder], dataset_sink_mode=False)
+    finally:
+        sys.setprofile(None)
+        ms.set_context(mode=ms.PYNATIVE_MODE)
+    quiet = calls.each[1:]  # the first may be the one at which the rest is planned
+    assert len(quiet) >= 8
+    assert max(map(len, quiet)) <= most, max(quiet, key=len)
 
 
 def test_a_rate_that_a_callback_changes_is_seen_at_once(mode: str, scratch: Path) -> None:

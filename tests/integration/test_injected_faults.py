@@ -13,6 +13,7 @@ from forensics.bundle.writer import BundleWriter
 from forensics.recorder import autopsy, callback, describe, environment, evidence, exceptions, framework, installed, tap
 from forensics.recorder.crash import NativeTraces, Signals
 from forensics.recorder.flight import Flight
+from forensics.recorder.guard import GIVE_UP_AFTER
 from forensics.recorder.learning_rate import LearningRate
 from forensics.recorder.machine import HostMemory
 from forensics.recorder.response import Response
@@ -41,12 +42,25 @@ DURING: list[tuple[Any, str, str]] = [
     (Flight, "_write_sidecar", "sidecar"),
     (Ring, "append", "step end"),
     (callback, "read_outputs", "outputs"),
-    (nonfinite, "check", "nonfinite trigger"),
-    (LossScaleCollapse, "check", "collapse trigger"),
     (LossSpike, "check", "spike trigger"),
     (Signals, "install", "signals"),
     (NativeTraces, "enable", "native traces"),
     (Watchdog, "start", "watchdog"),
+]
+EVERY_STEP: list[tuple[Any, str, str]] = [
+    (LearningRate, "now", "learning rate"),
+    (installed.Installed, "begin_step", "thinning"),
+    (installed.Installed, "pulse", "gradient pulse"),
+    (callback, "read_outputs", "outputs"),
+    (LossSpike, "check", "spike trigger"),
+    (Flight, "step_begin", "step begin"),
+    (Flight, "step_end", "step end"),
+]
+# These are only asked about steps that are not plainly sound.
+JUDGING: list[tuple[Any, str, str]] = [
+    (nonfinite, "check", "nonfinite trigger"),
+    (LossScaleCollapse, "check", "collapse trigger"),
+    (Response, "judge", "response"),
 ]
 WRITING: list[tuple[Any, str, str | None]] = [
     (evidence, "scalars", "scalars"),
@@ -63,10 +77,10 @@ def _broken(*_: object, **__: object) -> NoReturn:
     raise OSError(5, "an injected fault")
 
 
-def _weights(recorder: FlightRecorder | None) -> dict[str, Any]:
+def _weights(recorder: FlightRecorder | None, bad: tuple[int, ...] = ()) -> dict[str, Any]:
     trained = training.model()
     callbacks = [recorder] if recorder is not None else []
-    trained.train(1, training.dataset(6), callbacks=callbacks, dataset_sink_mode=False)
+    trained.train(1, training.dataset(6, bad), callbacks=callbacks, dataset_sink_mode=False)
     return training.weights_of(training.network_of(trained))
 
 
@@ -85,11 +99,45 @@ def test_a_fault_while_training(
         patch.setattr(owner, name, _broken)
         watched = _weights(recorder)
     assert all(plain[key].tobytes() == watched[key].tobytes() for key in plain)
+    assert "an injected fault" in _failures(recorder)[where]
+
+
+@pytest.mark.parametrize(("owner", "name", "where"), EVERY_STEP, ids=[where for _, _, where in EVERY_STEP])
+def test_what_fails_at_every_step_is_left_out_and_nothing_else(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, plain: dict[str, Any], owner: Any, name: str, where: str
+) -> None:
+    recorder = FlightRecorder(scratch / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, _broken)
+        watched = _weights(recorder)
+    assert all(plain[key].tobytes() == watched[key].tobytes() for key in plain)
     path = recorder.dump()
     assert path is not None
     with open_bundle(path) as bundle:
-        failures = {failure["where"]: failure["error"] for failure in bundle.facts("recorder")["failures"]}
-    assert "an injected fault" in failures[where]
+        failures = {failure["where"]: failure["count"] for failure in bundle.facts("recorder")["failures"]}
+        steps = bundle.table("scalars")["step"].tolist()
+    assert failures == {where: GIVE_UP_AFTER}
+    assert steps == ([] if where == "step end" else [1, 2, 3, 4, 5, 6])
+
+
+@pytest.mark.parametrize(("owner", "name", "where"), JUDGING, ids=[where for _, _, where in JUDGING])
+def test_a_fault_while_judging(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, where: str
+) -> None:
+    poisoned = _weights(None, (3,))
+    recorder = FlightRecorder(scratch / "run", on_trip="record")
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, _broken)
+        watched = _weights(recorder, (3,))
+    assert all(poisoned[key].tobytes() == watched[key].tobytes() for key in poisoned)
+    assert "an injected fault" in _failures(recorder)[where]
+
+
+def _failures(recorder: FlightRecorder) -> dict[str, str]:
+    path = recorder.dump()
+    assert path is not None
+    with open_bundle(path) as bundle:
+        return {failure["where"]: failure["error"] for failure in bundle.facts("recorder")["failures"]}
 
 
 @pytest.mark.parametrize(("owner", "name", "where"), WRITING, ids=[name for _, name, _ in WRITING])
@@ -134,11 +182,3 @@ def test_a_fault_in_each_stage_of_the_file(scratch: Path, monkeypatch: pytest.Mo
         assert bundle.facts("trigger")["kind"] == "nan-loss"
         assert bundle.complete is (stage not in (2, 3, 4))
     assert [path.suffix for path in recorder.bundles[0].parent.iterdir() if path.name.startswith(".")] == []
-
-
-def test_a_fault_in_the_policy_itself_ends_no_run(
-    scratch: Path, monkeypatch: pytest.MonkeyPatch, plain: dict[str, Any]
-) -> None:
-    monkeypatch.setattr(Response, "judge", _broken)
-    watched = _weights(FlightRecorder(scratch / "run"))
-    assert all(plain[key].tobytes() == watched[key].tobytes() for key in plain)

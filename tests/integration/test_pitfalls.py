@@ -17,6 +17,7 @@ from mindspore.train import Callback, Model
 
 from forensics import FlightRecorder, TrainingTripped, open_bundle
 from forensics.recorder import framework
+from forensics.recorder.parameter_names import names_of
 from tests import training
 
 pytestmark = pytest.mark.mindspore
@@ -162,6 +163,42 @@ def test_lists_of_cells_and_shared_weights_are_saved_whole(mode: str, scratch: P
     assert stored.keys() == expected.keys()
     assert len(stored) == 7
     assert all(stored[name].tobytes() == expected[name].tobytes() for name in stored)
+
+
+class Sliced(nn.Cell):  # type: ignore[misc]
+    """A CellList that is used by slices. Each is a list of its own, and names the parameters in it anew."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        size = training.FEATURES
+        self.layers = nn.CellList([nn.Dense(size, size), nn.Dense(size, size), nn.Dense(size, training.CLASSES)])
+
+    def construct(self, x):  # type: ignore[no-untyped-def]
+        for layer in self.layers[:-1]:
+            x = ops.tanh(layer(x))
+        for layer in self.layers[2:]:
+            x = layer(x)
+        return x
+
+
+def test_sliced_lists_of_cells_keep_their_names(mode: str, scratch: Path) -> None:
+    recorder = FlightRecorder(scratch / "run", on_trip="record")
+    network = Sliced()
+    names = [str(p.name) for p in network.get_parameters()]
+    assert names == [f"layers.{number}.{what}" for number in range(3) for what in ("weight", "bias")]
+    _train(recorder, [], network, batches=4, bad=(3,))
+    # What this is about; in graph mode, where the autopsy alone runs the network so, it leaves no trace.
+    assert ([str(p.name) for p in network.get_parameters()] == names) is (mode == "graph")
+    assert list(names_of(network).values()) == names
+    with open_bundle(recorder.bundles[0]) as bundle:
+        assert bundle.table("gradients")["parameter"].tolist() == names
+        assert bundle.table("gradients", "last")["parameter"].tolist() == names
+        assert bundle.table("model", "parameters")["name"].tolist() == names
+        assert bundle.table("statistics", "weights")["name"].tolist() == names
+        assert bundle.table("autopsy", "gradients")["name"].tolist() == names
+        assert set(bundle.tensor_names("weights")) == set(names)
+        moments = {name.partition(".")[2] for name in bundle.tensor_names("optimizer_state") if "moment1" in name}
+        assert moments == set(names)
 
 
 def test_a_small_budget_keeps_what_is_suspicious(mode: str, scratch: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import mindspore as ms
+import mindspore.dataset as ds
 import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn, ops
@@ -49,6 +50,59 @@ class Scaled(nn.Cell):  # type: ignore[misc]
     def construct(self, x, y):  # type: ignore[no-untyped-def]
         loss, gradients = self.gradient(x, y)
         loss = self.scaler.unscale(loss)
+        ok = all_finite(gradients)
+        if ok:
+            loss = ops.depend(loss, self.optimizer(self.scaler.unscale(gradients)))
+        self.scaler.adjust(ok)
+        return loss, ops.logical_not(ok), self.scaler.scale_value.value()
+
+
+class Local(Scaled):
+    """The same, but where the gradients come out is known to `construct` alone."""
+
+    def __init__(self, network: Any, optimizer: Any, scale: float) -> None:
+        super().__init__(network, optimizer, scale)
+        del self.gradient
+        self.weights = optimizer.parameters
+
+    def construct(self, x, y):  # type: ignore[no-untyped-def]
+        loss, gradients = ms.value_and_grad(self.forward, None, self.weights)(x, y)
+        loss = self.scaler.unscale(loss)
+        ok = all_finite(gradients)
+        if ok:
+            loss = ops.depend(loss, self.optimizer(self.scaler.unscale(gradients)))
+        self.scaler.adjust(ok)
+        return loss, ops.logical_not(ok), self.scaler.scale_value.value()
+
+
+class Silent(Scaled):
+    """The same by `ms.grad`, with a second forward pass for the loss; says nothing of overflows."""
+
+    def __init__(self, network: Any, optimizer: Any, scale: float) -> None:
+        super().__init__(network, optimizer, scale)
+        self.gradient = ms.grad(self.forward, None, optimizer.parameters)
+
+    def construct(self, x, y):  # type: ignore[no-untyped-def]
+        gradients = self.gradient(x, y)
+        loss = self.network(x, y)
+        ok = all_finite(gradients)
+        if ok:
+            loss = ops.depend(loss, self.optimizer(self.scaler.unscale(gradients)))
+        self.scaler.adjust(ok)
+        return loss
+
+
+class Operated(Scaled):
+    """The same by `ops.GradOperation`, of the weights that the cell holds."""
+
+    def __init__(self, network: Any, optimizer: Any, scale: float) -> None:
+        super().__init__(network, optimizer, scale)
+        self.gradient = ops.GradOperation(get_by_list=True)
+        self.weights = optimizer.parameters
+
+    def construct(self, x, y):  # type: ignore[no-untyped-def]
+        loss = self.network(x, y)
+        gradients = self.gradient(self.forward, self.weights)(x, y)
         ok = all_finite(gradients)
         if ok:
             loss = ops.depend(loss, self.optimizer(self.scaler.unscale(gradients)))
@@ -111,11 +165,12 @@ def test_a_healthy_loss_scale_is_recorded(mode: str, scratch: Path) -> None:
         assert np.isfinite(bundle.table("gradients")["norm"]).all()
 
 
+@pytest.mark.parametrize("kind", [Scaled, Local])
 @pytest.mark.parametrize("on_trip", ["raise", "record"])
-def test_a_loss_scale_that_collapses_trips_once(mode: str, scratch: Path, on_trip: str) -> None:
+def test_a_loss_scale_that_collapses_trips_once(mode: str, scratch: Path, on_trip: str, kind: type[Scaled]) -> None:
     network = _network(broken=True)
     recorder = FlightRecorder(scratch / "run", on_trip=on_trip)
-    cell = Scaled(network, _optimizer(network), 64.0)
+    cell = kind(network, _optimizer(network), 64.0)
     if on_trip == "raise":
         with pytest.raises(TrainingTripped, match="overflow at a loss scale of 1 at step 6 "):
             _run(cell, recorder)
@@ -128,10 +183,14 @@ def test_a_loss_scale_that_collapses_trips_once(mode: str, scratch: Path, on_tri
         assert set(bundle.table("scalars")["overflow"]) == {1.0}
         facts = bundle.facts("autopsy")
         assert facts["reproduced"] is True
+        if kind is Local:
+            assert "only steps that do not overflow call it" in bundle.missing["gradients"]
+        else:
+            assert bundle.table("gradients")["step"].tolist() == [1, 2, 3, 4, 5, 6]
+            assert not np.isfinite(bundle.table("gradients")["norm"]).any()
         # The layers that overflowed, although the cell called no optimizer that the tap could have stood before.
         rerun = bundle.table("autopsy", "gradients")
         assert np.any([rerun[name] != 0 for name in ("nan", "pos_inf", "neg_inf")], axis=0).all()
-        assert "only steps that do not overflow call it" in bundle.missing["gradients"]
         if AVAILABLE:
             origin = facts["origin"]
             assert (origin["phase"], origin["op"]) == ("backward", "Sqrt")
@@ -139,15 +198,123 @@ def test_a_loss_scale_that_collapses_trips_once(mode: str, scratch: Path, on_tri
 
 
 @pytest.mark.parametrize("on_trip", ["raise", "record"])
-def test_overflows_that_never_come_to_the_tap_are_counted(mode: str, scratch: Path, on_trip: str) -> None:
+def test_overflows_that_never_come_to_a_tap_are_counted(mode: str, scratch: Path, on_trip: str) -> None:
     network = _network()
     recorder = FlightRecorder(scratch / "run", on_trip=on_trip)
-    _run(Scaled(network, _optimizer(network), 2.0**10), recorder, bad=(3, 7), batches=8)
+    _run(Local(network, _optimizer(network), 2.0**10), recorder, bad=(3, 7), batches=8)
     with open_bundle(recorder.dump() or "") as bundle:
         assert bundle.table("scalars")["overflow"].tolist() == [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
         assert bundle.facts("gradients")["unseen_overflows"] == 2
         assert bundle.table("gradients")["step"].tolist() == [1, 2, 4, 5, 6, 8]
         assert bundle.table("events")["kind"].tolist().count("overflow") == 2
+
+
+class OneLayer(WithLoss):
+    """Its loss has a term whose derivative is infinite for a batch with a large number, by the first layer only."""
+
+    def construct(self, x, y):  # type: ignore[no-untyped-def]
+        first = self.net.first(x)
+        loss = self.criterion(self.net.second(ops.tanh(first)), y)
+        usual = ops.cast(x.max() < 50.0, ms.float32)
+        return loss + 1e-3 * ops.sqrt((first * first).sum() * usual)
+
+
+def _one_layer() -> OneLayer:
+    ms.set_seed(1)
+    np.random.seed(1)
+    return OneLayer()
+
+
+def _large(cell: Any, recorder: FlightRecorder | None, steps: tuple[int, ...], batches: int = 8) -> None:
+    """A training in which the first layer's gradients are not finite at some steps."""
+    x, y = training.samples(batches)
+    for step in steps:
+        x[(step - 1) * training.BATCH + 3, 2] = 100.0
+    data = ds.NumpySlicesDataset((x, y), ["x", "y"], shuffle=False).batch(training.BATCH)
+    callbacks = [recorder] if recorder is not None else []
+    Model(cell).train(1, data, callbacks=callbacks, dataset_sink_mode=False)
+
+
+@pytest.mark.parametrize(("kind", "on_trip"), [(Scaled, "raise"), (Silent, "skip"), (Operated, "record")])
+def test_layers_that_overflow_are_seen_on_skipped_steps(
+    mode: str, scratch: Path, on_trip: str, kind: type[Scaled]
+) -> None:
+    network = _one_layer()
+    recorder = FlightRecorder(scratch / "run", on_trip=on_trip)
+    cell = kind(network, _optimizer(network), 2.0**10)
+    gradient = cell.gradient
+    _large(cell, recorder, (3, 7))
+    assert recorder.bundles == []  # the cell's own business
+    assert cell.gradient is gradient
+    with open_bundle(recorder.dump() or "") as bundle:
+        assert bundle.facts("recorder")["failures"] == []
+        facts, table = bundle.facts("gradients"), bundle.table("gradients")
+        assert "unseen_overflows" not in facts
+        assert facts["skipped_steps"] == [3, 7]
+        assert table["step"].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+        finite = np.isfinite(table["norm"])
+        assert finite.all(axis=1).tolist() == [True, True, False, True, True, True, False, True]
+        last = bundle.table("gradients", "last")
+        bad = {name for name, count in zip(last["parameter"], last["nonfinite"], strict=True) if count}
+        assert bad == {"net.first.weight", "net.first.bias"}
+        full = bundle.table("gradients", "full")
+        assert full["step"].tolist() == [1, 7]
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps"),
+    [(Scaled, ()), (Scaled, (3, 7)), (Silent, (3, 7)), (Operated, (3, 7))],
+    ids=["sound", "overflowing", "grad", "GradOperation"],
+)
+def test_looking_at_skipped_steps_changes_no_bit(
+    mode: str, scratch: Path, kind: type[Scaled], steps: tuple[int, ...]
+) -> None:
+    def weights(recorder: FlightRecorder | None) -> dict[str, Any]:
+        network = _one_layer()
+        _large(kind(network, _optimizer(network), 2.0**10), recorder, steps)
+        return training.weights_of(network)
+
+    plain = weights(None)
+    for on_trip in ("record", "raise"):
+        recorder = FlightRecorder(scratch / on_trip, on_trip=on_trip)
+        watched = weights(recorder)
+        assert all(plain[name].tobytes() == watched[name].tobytes() for name in plain)
+        with open_bundle(recorder.dump() or "") as bundle:
+            assert ("skipped_steps" in bundle.facts("gradients")) is bool(steps)
+
+
+class Unchecked(Scaled):
+    """Scales the loss, and calls its optimizer whatever comes out."""
+
+    def construct(self, x, y):  # type: ignore[no-untyped-def]
+        loss, gradients = self.gradient(x, y)
+        return ops.depend(self.scaler.unscale(loss), self.optimizer(self.scaler.unscale(gradients)))
+
+
+def test_what_a_cell_does_not_skip_is_held_back(mode: str, scratch: Path) -> None:
+    network = _one_layer()
+    recorder = FlightRecorder(scratch / "run")
+    with pytest.raises(TrainingTripped, match="step 4 ") as caught:
+        _large(Unchecked(network, _optimizer(network), 2.0**10), recorder, (4,))
+    assert caught.value.trigger["held_back"] is True
+    assert all(np.isfinite(p.asnumpy()).all() for p in network.trainable_params())
+    with open_bundle(recorder.bundles[0]) as bundle:
+        assert bundle.facts("trigger")["kind"] == "nonfinite-gradient"
+        # Both taps have seen it; it is told of once.
+        assert bundle.table("gradients")["step"].tolist() == [1, 2, 3, 4]
+        assert "skipped_steps" not in bundle.facts("gradients")
+
+
+def test_skipped_steps_of_several_trainings(mode: str, scratch: Path) -> None:
+    network = _one_layer()
+    cell = Scaled(network, _optimizer(network), 2.0**10)
+    recorder = FlightRecorder(scratch / "run", on_trip="record")
+    for steps in ((2,), (), (4,)):
+        _large(cell, recorder, steps, batches=4)
+    with open_bundle(recorder.dump() or "") as bundle:
+        assert set(bundle.facts("gradients")["skipped_steps"]) >= {12}
+        assert bundle.table("gradients")["step"].tolist()[-4:] == [9, 10, 11, 12]
+        assert not np.isfinite(bundle.table("gradients")["norm"][-1]).all()
 
 
 def test_a_fixed_loss_scale(mode: str, scratch: Path) -> None:

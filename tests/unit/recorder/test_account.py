@@ -36,3 +36,14 @@ def test_only_the_newest_steps_count_and_memory_is_fixed() -> None:
     summary = account.summary()
     assert (summary["steps"], summary["p99_ns"], account.nbytes) == (KEPT + 10, 1e3, held)
     assert summary["share"] == pytest.approx(1e-3)
+
+
+def test_the_last_durations_oldest_first() -> None:
+    account = Account()
+    assert account.durations(3) == []
+    for number in range(KEPT + 5):
+        account.step(1.0, float(number), math.nan)
+        if number == 1:
+            assert account.durations(3) == [0.0, 1.0]
+    assert account.durations(3) == [KEPT + 2.0, KEPT + 3.0, KEPT + 4.0]
+    assert len(account.durations(2 * KEPT)) == KEPT

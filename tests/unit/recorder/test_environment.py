@@ -90,6 +90,29 @@ def test_a_part_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) ->
     assert facts["memory"]["total"] > 0
 
 
+def test_a_part_that_fails_is_told_when_it_is_a_surprise(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise ArithmeticError("not what was reckoned with")
+
+    def denied(*_: Any, **__: Any) -> Any:
+        raise PermissionError("/proc")
+
+    monkeypatch.setattr(host, "memory", broken)
+    monkeypatch.setattr(environment, "log_tail", broken)
+    monkeypatch.setattr(host, "cpu", denied)
+    told: list[tuple[str, str]] = []
+
+    def note(where: str, error: BaseException) -> None:
+        told.append((where, type(error).__name__))
+
+    facts = collect(redactor(), environ={}, note=note)
+    expected = [("environment: memory", "ArithmeticError"), ("environment: log_tail", "ArithmeticError")]
+    assert told == expected
+    assert facts["memory"] == {"error": "ArithmeticError"}
+    refresh(redactor(), environ={}, note=note)
+    assert told == expected * 2
+
+
 def test_a_part_that_never_answers_is_left() -> None:
     answer = threading.Event()
     parts = environment._Parts(seconds=0.1)

@@ -279,6 +279,35 @@ def test_summary_of_what_cannot_be_looked_at() -> None:
     Hostile.shape = property(lambda _: (1,))  # type: ignore[assignment,method-assign]
     Hostile.dtype = property(lambda _: Dtype())  # type: ignore[assignment,method-assign]
     assert summary(np.zeros(1).view(Hostile)) == "?"
+    told: list[tuple[str, BaseException]] = []
+    assert summary(np.zeros(1).view(Hostile), lambda where, error: told.append((where, error))) == "?"
+    assert [(where, type(error)) for where, error in told] == [("types of local variables", KeyboardInterrupt)]
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("_source_lines", "lines of source"),
+        ("_framework_attribute", "types of local variables"),
+        ("_locals", "frames of the exception"),
+    ],
+)
+def test_a_detail_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, name: str, where: str) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise ArithmeticError("not what was reckoned with")
+
+    monkeypatch.setattr(exceptions, name, broken)
+    told: set[tuple[str, str]] = set()
+    facts = describe(caught(fails), Redactor(), lambda at, what: told.add((at, type(what).__name__)))
+    assert facts["chain"][0]["message"] == "3 names for (3, 4) 7"
+    assert told == {(where, "ArithmeticError")}
+
+
+def test_a_source_that_is_not_there_is_no_failure() -> None:
+    told: list[str] = []
+    for name in ("missing.py", "bad\0name"):
+        assert source_context(name, 1, note=lambda where, error: told.append(where)) == []
+    assert told == []
 
 
 def test_locals_are_limited_and_only_data() -> None:

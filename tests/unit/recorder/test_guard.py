@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 
 from forensics.errors import TrainingTripped
-from forensics.recorder.guard import GIVE_UP_AFTER, Guard
+from forensics.recorder.guard import BRIEF, GIVE_UP_AFTER, Guard, Surfaced, brief
 
 
 def _raise(error: BaseException) -> NoReturn:
@@ -40,6 +40,14 @@ def test_a_listener_that_fails_harms_nobody() -> None:
     assert guard.failures["ring"].error == "OSError: gone"
 
 
+def test_what_is_the_runs_own_gets_out() -> None:
+    guard = Guard()
+    with pytest.raises(Surfaced) as caught:
+        guard.run("outputs", lambda: _raise(Surfaced(RuntimeError("the device is lost"))), None)
+    assert str(caught.value.error) == "the device is lost"
+    assert guard.facts() == []
+
+
 def test_it_gives_up_on_what_keeps_failing() -> None:
     guard = Guard()
     calls: list[int] = []
@@ -51,6 +59,7 @@ def test_it_gives_up_on_what_keeps_failing() -> None:
     for _ in range(10):
         guard.run("dump", count, None)
     assert len(calls) == GIVE_UP_AFTER
+    assert guard.given_up == {"dump"}
     assert guard.run("other", lambda: "still there", "") == "still there"
 
 
@@ -68,3 +77,28 @@ def test_an_error_without_a_text() -> None:
     guard = Guard()
     guard.run("step", lambda: _raise(Mute()), None)
     assert guard.failures["step"].error == "Mute"
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("the loss is NaN", "the loss is NaN"),
+        ("RuntimeError: \n\n------\n- Memory not enough:\n------\nmore", "RuntimeError: - Memory not enough:"),
+        ("ValueError: wrong\nThe call stack:\n  a.py", "ValueError: wrong"),
+        ("", ""),
+        ("----\n====", ""),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("x" * 5000, "x" * (BRIEF - 1) + "…"),
+        (OSError(28, "No space left"), "[Errno 28] No space left"),
+    ],
+)
+def test_a_line_of_the_log_is_short(message: object, line: str) -> None:
+    assert brief(message) == line
+
+
+def test_a_failure_is_logged_in_one_short_line(caplog: pytest.LogCaptureFixture) -> None:
+    guard = Guard()
+    guard.run("batch", lambda: _raise(RuntimeError("\n----\nnot\x1benough\n" + "stack " * 400)), None)
+    (text,) = caplog.messages
+    assert text == "the flight recorder failed in batch and goes on without it: RuntimeError: not\\x1benough"
+    assert guard.failures["batch"].error.count("stack") > 100

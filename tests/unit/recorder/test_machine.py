@@ -91,6 +91,16 @@ def test_without_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert math.isnan(HostMemory(str(tmp_path / "missing")).rss())
 
 
+def test_a_surprise_in_reading_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise ArithmeticError("not what was reckoned with")
+
+    monkeypatch.setattr(os, "pread", broken)
+    told: list[tuple[str, str]] = []
+    assert math.isnan(HostMemory(note=lambda where, error: told.append((where, type(error).__name__))).rss())
+    assert told == [("resident memory", "ArithmeticError")]
+
+
 class _Device:
     """What the parts of MindSpore that are asked say on a machine with a device; none is here to be asked."""
 
@@ -134,10 +144,12 @@ def test_a_device_that_never_reports_is_left_alone(monkeypatch: pytest.MonkeyPat
 def test_a_device_in_trouble_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     device = _Device("GPU", [1024, RuntimeError("device lost"), 2048])
     use(monkeypatch, device)
-    memory = DeviceMemory()
+    told: list[tuple[str, str]] = []
+    memory = DeviceMemory(lambda where, error: told.append((where, str(error))))
     assert memory.allocated() == 1024.0
     assert math.isnan(memory.allocated())
     assert math.isnan(memory.allocated())
+    assert told == [("device memory", "device lost")]
     assert device.asked == 2
 
 
@@ -158,5 +170,5 @@ def test_the_cpu_does_not_report(capfd: pytest.CaptureFixture[str]) -> None:
     capfd.readouterr()
     memory = DeviceMemory()
     assert math.isnan(memory.allocated())
-    assert memory._asking is False
+    assert memory.asking is False
     assert capfd.readouterr() == ("", "")

@@ -56,6 +56,24 @@ def test_what_cannot_be_is_refused_in_one_line(name: str, value: Any) -> None:
     assert isinstance(caught.value, ValueError)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("on_trip", "stop", '(allowed: "raise", "skip", "record")'),
+        ("weights", True, '(allowed: "auto", "off")'),
+        ("max_bundles", 0, "(allowed: whole numbers from 1 to 10000)"),
+        ("hang_after", "never", '(allowed: "auto", None, or seconds above 0)'),
+        ("scalars", ["accuracy"], "(for example {"),
+        ("alerts", print, "(for example ["),
+    ],
+)
+def test_what_is_refused_comes_with_what_is_allowed(name: str, value: Any, allowed: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Options(**{**SOUND, name: value})
+    assert allowed in str(caught.value)
+    assert "documentation" not in str(caught.value)
+
+
 @pytest.mark.parametrize("hang", [None, "auto", 5, 0.5])
 def test_what_can_be(hang: Any) -> None:
     options = Options(**{**SOUND, "hang_after": hang, "scalars": {"b": float, "a": int}, "alerts": [print]})

@@ -11,6 +11,7 @@ import pytest
 ms = pytest.importorskip("mindspore")
 pytestmark = pytest.mark.mindspore
 
+from forensics.recorder.guard import Surfaced  # noqa: E402 — as above
 from forensics.recorder.outputs import MAX_LOSS_ELEMENTS, Outputs, read_outputs  # noqa: E402 — needs MindSpore
 
 NAN = math.nan
@@ -62,3 +63,63 @@ def test_form(make: Any, expected: tuple[float, bool, float, float]) -> None:
     assert isinstance(found, Outputs)
     got = (found.loss, found.known, found.overflow, found.scale)
     np.testing.assert_array_equal(np.array(got, float), np.array(expected, float))
+
+
+class Pending(ms.Tensor):  # type: ignore[misc,name-defined]  # MindSpore ships no types
+    """A tensor on which an error is pending: the first that reads it meets it, as MindSpore does it."""
+
+    error: Exception | None = None
+
+    def item(self) -> Any:
+        self._meet()
+        return super().item()
+
+    def asnumpy(self) -> Any:
+        self._meet()
+        return super().asnumpy()
+
+    def _meet(self) -> None:
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+
+
+def _pending(value: Any, error: Exception) -> Any:
+    tensor = Pending(value, ms.float32)
+    tensor.error = error
+    return tensor
+
+
+PENDING = (
+    RuntimeError("For 'Gather', the 'input_indices' should be in the range [0, 20), but got 23"),
+    ValueError("For 'AddExt', input.shape and other.shape need to broadcast."),
+    TypeError("Select CPU operator[Log] fail! Unsupported data type!"),
+)
+
+
+@pytest.mark.parametrize("error", PENDING, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("form", ["alone", "in a tuple", "scale", "unreduced"])
+def test_what_is_pending_comes_out(form: str, error: Exception) -> None:
+    if form == "unreduced":
+        outputs: Any = _pending([1.0, 2.0], error)
+    elif form == "scale":
+        outputs = (_tensor(1.0), _tensor(False, ms.bool_), _pending(1024.0, error))
+    else:
+        outputs = _pending(1.0, error) if form == "alone" else (_pending(1.0, error), _tensor(2.0))
+    with pytest.raises(Surfaced) as caught:
+        read_outputs(outputs)
+    assert caught.value.error is error
+    # The tensor itself is sound, but for what was pending.
+    assert read_outputs(outputs).known
+
+
+def test_what_is_pending_on_a_tensor_of_several_elements_comes_out() -> None:
+    class Several(Pending):
+        def item(self) -> Any:
+            raise ValueError("Only one element tensors can be converted to Python scalars")
+
+    tensor = Several([1.0, 2.0], ms.float32)
+    tensor.error = error = RuntimeError("Allocate memory failed")
+    with pytest.raises(Surfaced) as caught:
+        read_outputs(tensor)
+    assert caught.value.error is error

@@ -60,6 +60,17 @@ def test_the_users_own_columns(tmp_path: Path) -> None:
     assert content.columns["loss"][2] == _record(3)[4]
 
 
+def test_an_own_column_that_is_left_out_is_empty_also_when_the_ring_has_gone_round(tmp_path: Path) -> None:
+    ring = Ring(tmp_path / "a.ring", 4, {})
+    for step in range(1, 5):
+        ring.append(_record(step), {"accuracy": float(step)})
+    ring.append(_record(5))
+    ring.append(_record(6), {"other": 1.0})
+    content = read_ring(tmp_path / "a.ring").columns
+    np.testing.assert_array_equal(content["accuracy"], [3.0, 4.0, np.nan, np.nan])
+    np.testing.assert_array_equal(content["other"], [np.nan, np.nan, np.nan, 1.0])
+
+
 def test_the_seventeenth_own_column_is_dropped(tmp_path: Path) -> None:
     ring = Ring(None, 4, {})
     ring.append(_record(1), {f"own {number}": float(number) for number in range(20)})
@@ -74,6 +85,14 @@ def test_state(tmp_path: Path) -> None:
     content = read_ring(tmp_path / "a.ring")
     assert (content.state, content.state_step) == ("computing", 12)
     assert content.state_time > 1.7e9
+    ring.state("computing", 13, 2e9, 5.0)
+    content = read_ring(tmp_path / "a.ring")
+    assert (ring.doing, content.state, content.state_step, content.state_time) == ("computing", "computing", 13, 2e9)
+    ring.append(_record(13))
+    content = read_ring(tmp_path / "a.ring")
+    # The record's own wall clock is its third column.
+    assert (ring.doing, ring.step) == (content.state, content.state_step) == ("waiting-for-input", 13)
+    assert content.state_time == _record(13)[2]
 
 
 def test_a_file_that_is_there_is_never_taken(tmp_path: Path) -> None:

@@ -145,9 +145,11 @@ class TestRemoved:
         shutil.rmtree(tmp_path / "rank_0")
         assert made.files.put_back(ring)
         assert not made.files.put_back(ring)
+        content = read_ring(made.files.ring_path)
+        assert (content.written, content.state, content.state_step) == (1, "computing", 7)
         ring.append(RECORD)
         content = read_ring(made.files.ring_path)
-        assert (content.written, content.state, content.state_step) == (2, "computing", 7)
+        assert (content.written, content.state, content.state_step) == (2, "waiting-for-input", int(RECORD[0]))
         assert content.columns["own"][0] == 5.0
         assert lockfile.holder(tmp_path / "rank_0") == "job-1"
         assert [kind for kind, _ in made.events] == ["files-removed"]

@@ -68,6 +68,25 @@ def test_a_change_that_costs_a_compilation_waits_until_it_pays() -> None:
     assert item.period > 1
 
 
+@pytest.mark.parametrize("period", [1, 2, 5])
+def test_steps_between_are_skipped_in_one_go(period: int) -> None:
+    asked, skipped = Thinning(0.01), Thinning(0.01)
+    asked.period = skipped.period = period
+    due = [number for number in range(1, 31) if asked.next()]
+    found, number = [], 0
+    while number < 30:
+        number += 1
+        if skipped.next():
+            found.append(number)
+        rest = min(skipped.quiet, 30 - number)
+        skipped.skip(rest)
+        number += rest
+    assert found == due
+    # Where norms are due at every step, none are skipped: the steps between are like those that were asked for.
+    skipped.skip(7)
+    assert skipped.quiet == max(0, asked.quiet - (7 if period > 1 else 0))
+
+
 def test_single_slow_steps_change_nothing() -> None:
     item = Thinning(0.01, guess_ns=1 * MS)
     for number in range(1, 20 * PATIENCE):
@@ -93,6 +112,14 @@ def test_full_figures_are_taken_at_the_first_step_and_then_rarely() -> None:
     assert taken[:2] == [1, 1 + FULL_SHORTEST]
     assert item.period == 600
     assert taken[-1] - taken[-2] == 600
+
+
+def test_steps_between_full_figures_are_skipped_in_one_go() -> None:
+    item = FullFigures(0.002)
+    assert (item.quiet, item.next(), item.quiet) == (0, True, FULL_SHORTEST - 1)
+    item.skip(FULL_SHORTEST - 2)
+    assert [item.next() for _ in range(3)] == [False, True, False]
+    assert item.quiet == FULL_SHORTEST - 2
 
 
 def test_full_figures_that_cost_nothing_are_taken_at_every_32nd_step() -> None:

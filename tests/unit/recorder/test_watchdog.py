@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from pathlib import Path
@@ -12,15 +13,29 @@ from forensics.recorder.watchdog import AT_LEAST, BEFORE_THE_FIRST_STEPS, Watchd
 
 
 def test_the_limit_goes_by_the_runs_own_steps() -> None:
-    dog = Watchdog("auto", print)
+    durations: list[float] = [30.0] * 40  # of an earlier run
+    dog = Watchdog("auto", print, pace=lambda: (0.0, len(durations), durations[-64:]))
     assert dog.limit() == BEFORE_THE_FIRST_STEPS
-    for _ in range(5):
-        dog.step(0.5)
+    durations += [0.5] * 4
+    assert dog.limit() == BEFORE_THE_FIRST_STEPS
+    durations += [0.5]
     assert dog.limit() == AT_LEAST
-    for _ in range(64):
-        dog.step(20.0)
+    durations += [20.0] * 64
     assert dog.limit() == 200.0
     assert Watchdog(7.0, print).limit() == 7.0
+
+
+def test_the_end_of_a_step_is_a_sign_of_life() -> None:
+    ended = [math.nan]
+    dog = Watchdog(60.0, print, pace=lambda: (ended[0], 0, ()))
+    began, dog._fired = dog._last, True
+    for earlier in (math.nan, began - 5.0, began):
+        ended[0] = earlier
+        dog._listen()
+        assert (dog._last, dog._fired) == (began, True)
+    ended[0] = began + 5.0
+    dog._listen()
+    assert (dog._last, dog._fired) == (began + 5.0, False)
 
 
 def test_it_fires_once_and_again_after_a_sign_of_life(tmp_path: Path) -> None:
@@ -45,14 +60,14 @@ def test_it_fires_once_and_again_after_a_sign_of_life(tmp_path: Path) -> None:
 
 def test_a_process_that_was_stopped_and_goes_on_did_not_hang() -> None:
     dog = Watchdog(60.0, print)
-    asleep = time.monotonic() - 100.0
+    asleep = time.perf_counter() - 100.0
     dog._last = asleep
     dog._slept(5.0, 5.9)  # a busy machine
     assert dog._last == asleep
     dog._slept(5.0, 95.0)
     assert dog._last == asleep + 90.0
     dog._slept(5.0, 300.0)  # the run went on before this thread did
-    assert asleep + 90.0 < dog._last <= time.monotonic()
+    assert asleep + 90.0 < dog._last <= time.perf_counter()
 
 
 def test_a_pause_is_no_hang() -> None:
