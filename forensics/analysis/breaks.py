@@ -16,16 +16,19 @@ from forensics.analysis.reduced_precision import judge_reduced_precision
 _EXP_LIMIT = 88.72
 # What a cell's own inputs prove.
 _SEEN_FROM_OUTSIDE = ("softmax-all-masked", "label-out-of-range")
+# A loss so many times smaller than the numbers of the next step came from sound weights (own).
+_SOUND_BEFORE = 1000.0
 _SECOND_OPERAND = ("xlogy", "xlogyscalarself", "kldiv", "kldivloss")
 
 
-def judge_break(found: Break, unrest: Instability | None, step: int | None) -> Judgement:
+def judge_break(found: Break, unrest: Instability | None, step: int | None, loss_before: float = math.nan) -> Judgement:
     """Name the cause of a break.
 
     Args:
         found: the first break.
         unrest: how the run came apart before, None when it did not.
         step: the fatal step; at the first ones, sums past the range speak of the weights' start.
+        loss_before: the loss of the step before, NaN where there was none; a sound one clears the weights' start.
     """
     judgement = (
         _labels(found)
@@ -34,7 +37,7 @@ def judge_break(found: Break, unrest: Instability | None, step: int | None) -> J
         or judge_reduced_precision(found)
         or (_backward(found, unrest) if found.phase == "backward" else None)
         or _FORWARD.get(found.family, _other)(found)
-        or _magnitude(found, unrest, step)
+        or _magnitude(found, unrest, step, loss_before)
     )
     return _weakened(judgement, found)
 
@@ -311,7 +314,7 @@ def _backward(found: Break, unrest: Instability | None) -> Judgement | None:
     )
 
 
-def _magnitude(found: Break, unrest: Instability | None, step: int | None) -> Judgement:
+def _magnitude(found: Break, unrest: Instability | None, step: int | None, loss_before: float) -> Judgement:
     peak = max((item.magnitude for item in found.inputs if not math.isnan(item.magnitude)), default=math.nan)
     detail = t("inputs up to {peak}", peak=figure(peak))
     if unrest is not None:
@@ -320,6 +323,12 @@ def _magnitude(found: Break, unrest: Instability | None, step: int | None) -> Ju
     if found.family in ("power", "exponential"):
         reason = t("The result passes the largest number of its type.")
         return Judgement("exp-overflow", "supported", 0.6, detail, reason)
+    if abs(loss_before) * _SOUND_BEFORE <= peak:
+        reason = t(
+            "The loss of the step before was {loss}: what lies between, the update, made numbers this large.",
+            loss=figure(loss_before),
+        )
+        return Judgement("exploding-gradients", "hypothesis", 0.4, detail, reason)
     if step is not None and step <= 2:
         reason = t(
             "At the start of training nothing but the weights' initial scale, or the input's, makes numbers this large."

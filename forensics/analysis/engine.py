@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from forensics.analysis import held, ranks
 from forensics.analysis import limits as own_limits
-from forensics.analysis import ranks
 from forensics.analysis.combination import (
     chain_of,
     order_findings,
@@ -101,7 +101,7 @@ def diagnose(
     for rule in asked:
         match _ask(rule, case, thresholds[rule.id]):
             case Finding() as finding:
-                found.append(finding)
+                found.append(held.fitted(finding, case))
             case Quiet() as answer:
                 quiet.append(answer)
             case Skipped() as answer:
@@ -118,17 +118,20 @@ def diagnose(
     origin = origin_of(findings, chosen)
     verdict = verdict_of(case, chosen)
     lead = lead_time(case, [rule for rule in asked if rule.online], thresholds, findings)
+    told = with_setting(findings, lead)
+    # A link of the chain is one of the findings, with all that was observed of it.
+    links = dict(zip(map(id, findings), told, strict=True))
     return Diagnosis(
         subject=_subject(bundle),
         verdict=verdict,
         origin=origin,
-        findings=with_setting(findings, lead),
+        findings=told,
         quiet=tuple(quiet),
         skipped=tuple(skipped),
         failed=tuple(failed),
         lead_time=lead,
         fingerprint=fingerprint(case, verdict, origin, chosen),
-        chain=chain_of(findings, chosen),
+        chain=tuple(links.get(id(item), item) for item in chain_of(findings, chosen)),
         limits=own_limits.changed(asked, thresholds),
     )
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,10 @@ Row = dict[str, Any]
 # Beyond it float64 no longer tells two steps apart.
 MAX_STEP = 2**53
 MAX_LOG = 20_000
+# What the recorder says when no step came for too long.
+SILENCE = re.compile(r"no step for (\d{1,9}) s")
+# What stands in the place of a trigger's words where the ring of a run that finished was read.
+FINISHED = re.compile(r"the run finished after step \d")
 # What was known while the run was still going on; see `Case.before`.
 _ONLINE = ("scalars", "gradients", "model", "dataset")
 
@@ -62,10 +68,45 @@ class Case:
         return self.trigger_kind == "manual"
 
     @property
+    def finished(self) -> bool:
+        """Whether this was read from the ring of a run that finished, of which no recorder wrote a bundle."""
+        return self.trigger_kind == "manual" and bool(FINISHED.match(self.trigger_message))
+
+    @property
     def trigger_message(self) -> str:
         """The trigger's own words."""
         message = self.trigger.get("message")
         return message[:2000] if isinstance(message, str) else ""
+
+    @cached_property
+    def went_on(self) -> tuple[int, str] | None:
+        """How far the run went on after the bundle was written, and what it was doing then; None where that is unknown.
+
+        The recorder cannot know; see `forensics.analysis.afterwards`.
+        """
+        facts = mapping(self.trigger.get("went_on"))
+        step, state = as_step(facts.get("step")), facts.get("state")
+        return None if step is None else (step, state if isinstance(state, str) else "")
+
+    @property
+    def end_step(self) -> int | None:
+        """The step to mark as the one that the run ended or broke at: none where the bundle was asked for, or where
+        the run went on after a jump of its loss."""
+        over = self.went_on is not None and not self.numerical
+        return None if self.asked_for or over else self.fatal_step
+
+    @property
+    def tripped_again(self) -> list[int]:
+        """The later steps of the run at which a value was not finite, where bundles tell of some."""
+        steps = mapping(self.trigger.get("went_on")).get("again")
+        known = [as_step(step) for step in steps[:100]] if isinstance(steps, list) else []
+        return [step for step in known if step is not None]
+
+    @property
+    def silence(self) -> float:
+        """Seconds without a step, of a hang; NaN where the trigger does not tell."""
+        told = SILENCE.fullmatch(self.trigger_message) if self.trigger_kind == "hang" else None
+        return float(told[1]) if told else math.nan
 
     @cached_property
     def log_tail(self) -> str:
@@ -234,15 +275,16 @@ def number_column(table: Mapping[str, npt.NDArray[Any]], name: str) -> Series:
 def text_column(table: Mapping[str, npt.NDArray[Any]], name: str) -> list[str]:
     """A table's column as text; empty texts, as many as the table has rows, when it is not there."""
     if name in table and table[name].dtype.kind == "U":
-        return [str(item) for item in table[name]]
+        texts: list[str] = table[name].tolist()
+        return texts
     return [""] * _length(table)
 
 
 def rows(table: Mapping[str, npt.NDArray[Any]]) -> Iterator[Row]:
     """A table of one-dimensional columns, row by row, as plain Python values."""
     columns = {name: values.tolist() for name, values in table.items() if values.ndim == 1}
-    for at in range(_length(table)):
-        yield {name: values[at] for name, values in columns.items() if at < len(values)}
+    for values in islice(zip(*columns.values(), strict=False), _length(table)):
+        yield dict(zip(columns, values, strict=True))
 
 
 def _length(table: Mapping[str, npt.NDArray[Any]]) -> int:

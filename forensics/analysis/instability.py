@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from forensics.analysis.evidence import Case, Series, number_column
+from forensics.analysis.message import Message, figure, t
 from forensics.analysis.rule import Limit, score
 
 Blame = Literal["learning-rate-too-high", "exploding-gradients"]
@@ -167,6 +168,16 @@ def rate_scale(case: Case, limits: Mapping[str, Limit]) -> tuple[Limit, float]:
         return limits["adaptive"], 1.0
     momentum = case.hyper_parameter("momentum")
     return limits["sgd"], 1.0 / (1.0 - momentum) if 0 <= momentum < 1 else 1.0
+
+
+def quoted_rate(case: Case, effective: float) -> Message:
+    """A rate as the program gives it; what momentum makes of it beside it."""
+    scale = rate_scale(case, RATE_LIMITS)[1]
+    if scale == 1:
+        return t("{rate}", rate=f"{effective:.6g}")
+    momentum = case.hyper_parameter("momentum")
+    said = {"rate": f"{effective / scale:.6g}", "effective": f"{effective:.6g}", "momentum": figure(momentum)}
+    return t("{rate} (effectively {effective}, with momentum {momentum})", **said)
 
 
 def _blame(rate: Rate, gradients_first: bool, jump: Limit, *, measured: bool) -> tuple[Blame, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from itertools import islice
 
 from forensics.analysis.evidence import Case, Row, rows, text_column
@@ -34,7 +35,12 @@ def name_of(row: Row) -> str:
 
 def shape_of(row: Row) -> tuple[int, ...]:
     """Its dimensions; empty where they make no sense."""
-    parts = [part.strip() for part in str(row.get("shape") or "").split(",")[:32]]
+    return _dimensions(str(row.get("shape") or ""))
+
+
+@lru_cache(maxsize=1024)  # of ten thousand parameters many have the same shape, and many rules ask
+def _dimensions(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")[:32]]
     return tuple(int(part) for part in parts if part.isdigit() and len(part) < 12)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -66,6 +67,7 @@ def _parameter_shapes(case: Case) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+@lru_cache(maxsize=1024)
 def _shape(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     return tuple(int(part) if part.isdigit() and len(part) < 19 else 1 for part in parts[:32])

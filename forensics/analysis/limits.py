@@ -23,6 +23,8 @@ else:
 OWN = "the user's own"
 MAX_BYTES = 2**20
 _SHOWN = 80
+_FILE = "a file of limits has lines such as [loss-spike] and, below it, deviations = 20"
+_PATH = "check the path that --limits was given"
 
 
 def parse(text: str) -> tuple[str, float]:
@@ -33,7 +35,8 @@ def parse(text: str) -> tuple[str, float]:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise LimitRefused(f"--limit {_short(text)} is not of the form RULE.LIMIT=VALUE with a number as VALUE")
+        hint = "for example --limit loss-spike.deviations=20; msforensics rules ID shows the limits of a rule"
+        raise LimitRefused(f"--limit {_short(text)} is not RULE.LIMIT=VALUE with a number as VALUE", hint=hint)
     return name.strip(), number
 
 
@@ -47,23 +50,22 @@ def read(path: str | Path) -> dict[str, float]:
         with file.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
-            raise LimitRefused("is too large for a file of limits", path=file)
+            raise LimitRefused("is too large for a file of limits", path=file, hint=_FILE)
         tables: dict[str, Any] = tomllib.loads(content.decode("utf-8"))
     except OSError as error:
-        raise LimitRefused(f"cannot be read: {error.strerror or error}", path=file) from error
+        raise LimitRefused(f"cannot be read: {error.strerror or error}", path=file, hint=_PATH) from error
     except UnicodeDecodeError as error:
-        raise LimitRefused("is not UTF-8 text", path=file) from error
+        raise LimitRefused("is not UTF-8 text", path=file, hint=_FILE) from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise LimitRefused(f"is no TOML: {_short(str(error))}", path=file) from error
+        raise LimitRefused(f"is no TOML: {_short(str(error))}", path=file, hint=_FILE) from error
     limits: dict[str, float] = {}
     for rule, entries in tables.items():
         if not isinstance(entries, dict):
-            raise LimitRefused(f"{_short(rule)} stands outside of a [rule]; a line is limit = number", path=file)
+            raise LimitRefused(f"{_short(rule)} stands outside of a [rule]", path=file, hint=_FILE)
         for name, value in entries.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-                raise LimitRefused(
-                    f"[{_short(rule)}] {_short(name)} must be a number, not {_short(repr(value))}", path=file
-                )
+                text = f"[{_short(rule)}] {_short(name)} must be a number, not {_short(repr(value))}"
+                raise LimitRefused(text, path=file, hint=_FILE)
             limits[f"{rule}.{name}"] = float(value)
     return limits
 
@@ -77,13 +79,15 @@ def thresholds(rules: Sequence[Rule], own: Mapping[str, float]) -> dict[str, dic
     for name, value in own.items():
         rule_id, _, limit_name = name.partition(".")
         if rule_id not in found:
-            raise LimitRefused(f"there is no rule {_short(rule_id)!r}{_nearest(rule_id, found)}")
+            raise LimitRefused(f"there is no rule {_short(rule_id)!r}", hint=_nearest(rule_id, found))
         if limit_name not in found[rule_id]:
             names = ", ".join(f"{rule_id}.{item}" for item in found[rule_id])
-            raise LimitRefused(f"there is no limit {_short(name)!r}; there are: {names}")
+            hint = f"there are: {names}" if names else "this rule has no limits"
+            raise LimitRefused(f"there is no limit {_short(name)!r}", hint=hint)
         limit = found[rule_id][limit_name]
         if not value > 0:
-            raise LimitRefused(f"the limit {name} must be above 0, not {value:g}")
+            hint = f"msforensics rules {rule_id} shows what it is otherwise"
+            raise LimitRefused(f"the limit {name} must be above 0, not {value:g}", hint=hint)
         found[rule_id][limit_name] = replace(limit, info=limit.info * value / limit.warning, warning=value, source=OWN)
     return found
 
@@ -100,7 +104,7 @@ def changed(rules: Sequence[Rule], used: Mapping[str, Mapping[str, Limit]]) -> t
 
 def _nearest(wrong: str, known: Mapping[str, object]) -> str:
     near = difflib.get_close_matches(wrong[:_SHOWN], list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else "; msforensics rules lists them"
+    return f"did you mean {near[0]!r}?" if near else "msforensics rules lists them"
 
 
 def _short(text: str) -> str:

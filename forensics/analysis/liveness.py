@@ -49,6 +49,11 @@ def alive(ring: RingContent, folder: Path) -> str:
     return ""
 
 
+def writer_here(facts: Mapping[str, Any]) -> int:
+    """The number of the process that writes a ring, if it is one of this machine and still that process; else 0."""
+    return _process(facts) if facts.get("host") == socket.gethostname() and same_boot(facts) else 0
+
+
 def same_boot(facts: Mapping[str, Any]) -> bool:
     """Whether the ring was written on this machine since it was last started. Where no system tells, it is assumed."""
     boot = facts.get("boot")

@@ -40,9 +40,25 @@ def counted(count: float, one: Message, many: Message) -> Message:
 
 
 def figure(value: float, digits: int = 4) -> str:
-    """A measured number in a sentence: so many digits, and a decimal point where it is a whole number ("0.0")."""
+    """A measured number in a sentence: so many digits, and a decimal point where it is a small whole number ("0.0").
+
+    No exponent below a million, and a whole number there in full: 65504 is known by all of its digits.
+    """
+    if 10.0**digits <= abs(value) < 1e6:
+        return f"{value if value == round(value) else float(f'{value:.{digits}g}'):.0f}"
     text = f"{value:.{digits}g}"
     return f"{text}.0" if text.lstrip("-").isdigit() else text
+
+
+def percent(share: float) -> str:
+    """A share as per cent in a sentence, without the sign: three digits, and never 100 for less than the whole."""
+    shown = three_digits(100 * share)
+    return "99.9" if shown == "100" and share < 1 else shown
+
+
+def three_digits(value: float) -> str:
+    """How many times one measured number is another: more digits than three say nothing. No exponent below 1e6."""
+    return f"{float(f'{value:.3g}'):g}"
 
 
 def _shown(value: Any) -> str:

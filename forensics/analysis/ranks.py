@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forensics.analysis import folder, recovery, remains
+from forensics.analysis.afterwards import continued
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import PHASE_ORDER, Diagnosis
 from forensics.bundle.reader import Bundle, open_bundle
@@ -92,15 +93,22 @@ def gather(directory: Path) -> Job:
             if left.header.rank not in by_rank:
                 by_rank[left.header.rank] = [left.in_memory()]
     if not by_rank:
-        why = recovery.why_nothing(spared) if spared else "the folder holds no bundle"
-        raise problem or BundleMissing(why, path=directory)
+        if problem is not None:
+            raise problem
+        why = "the folder holds no bundle"
+        if spared:
+            why = "there is no bundle yet, and " + recovery.why_nothing(spared)
+        raise BundleMissing(why, path=directory, hint=recovery.how_to_look(spared))
+    rings = {remains.run_of(item.ring, item.path): item.ring for item in spared if item.ring is not None}
     chosen = []
     for rank in sorted(by_rank):
         best = telling(by_rank[rank])
+        again = _failed_later(best, by_rank[rank])
         for other in by_rank[rank]:
             if other is not best:
                 other.close()
-        chosen.append(best)
+        ring = rings.get(best.header.run) if best.path is not None else None
+        chosen.append(best if ring is None else continued(best, ring, again))
     world = max(bundle.header.world_size for bundle in chosen)
     present = set(by_rank)
     missing = tuple(rank for rank in range(min(world, MAX_FILES)) if rank not in present)
@@ -162,6 +170,13 @@ def telling(bundles: Sequence[Bundle]) -> Bundle:
     if Case(last).trigger_kind not in ("exception", "signal", "killed"):
         return last
     return max((bundle for bundle in bad if _step_of(bundle) >= _step_of(last) - 1), key=_time_of, default=last)
+
+
+def _failed_later(best: Bundle, bundles: Sequence[Bundle]) -> list[int]:
+    """The steps after a bundle's at which its run tripped on a value that was not finite once more."""
+    run = [Case(bundle) for bundle in bundles if bundle.header.run == best.header.run]
+    steps = {case.fatal_step for case in run if case.numerical and case.fatal_step is not None}
+    return sorted(step for step in steps if step > _step_of(best))
 
 
 def first_to_fail(candidates: Sequence[tuple[Bundle, Diagnosis]]) -> tuple[Bundle, Diagnosis]:

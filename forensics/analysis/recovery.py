@@ -15,11 +15,11 @@ from typing import Any
 
 from forensics.analysis import folder
 from forensics.analysis.evidence import Case, mapping
-from forensics.analysis.liveness import alive
+from forensics.analysis.liveness import alive, writer_here
 from forensics.analysis.remains import Remains, gather, newest, run_of
 from forensics.bundle.reader import Bundle, open_bundle
 from forensics.bundle.ringfile import RingContent, read_ring
-from forensics.errors import BundleMissing, ForensicsError, NothingToRecover
+from forensics.errors import BundleMissing, ForensicsError, NothingToRecover, printable
 
 # A bundle's time is in whole seconds, and is taken a moment before the ring says that one is being written.
 BUNDLE_LAG = 2.0
@@ -32,12 +32,16 @@ class Spared:
     Attributes:
         settled: whether that is as it should be: its run finished, or its end is told already.
         finished: what the ring of a run that finished holds.
+        ring: what it holds, of any that could be read.
+        process: the number of the process that still writes it, 0 where there is none on this machine.
     """
 
     path: Path
     reason: str
     settled: bool = False
     finished: RingContent | None = None
+    process: int = 0
+    ring: RingContent | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,13 @@ def recover(directory: Path) -> Recovery:
     when none of the bundles could be written.
     """
     if not directory.is_dir():
-        raise BundleMissing("no such folder" if not directory.exists() else "this is no folder", path=directory)
+        text, hint = "no such folder", "check the path; recover takes the folder that FlightRecorder was given"
+        if directory.exists():
+            text, hint = (
+                "this is no folder",
+                "recover takes the folder that FlightRecorder was given, or rank_<n> in it",
+            )
+        raise BundleMissing(text, path=directory, hint=hint)
     written: list[Path] = []
     spared: list[Spared] = []
     failed: list[ForensicsError] = []
@@ -71,7 +81,9 @@ def recover(directory: Path) -> Recovery:
                 failed.append(error)
     if not written:
         settled = bool(spared) and all(item.settled for item in spared)
-        raise failed[0] if failed else NothingToRecover(why_nothing(spared), path=directory, settled=settled)
+        if failed:
+            raise failed[0]
+        raise NothingToRecover(why_nothing(spared), path=directory, settled=settled, hint=_what_now(spared, directory))
     return Recovery(tuple(written), tuple(spared), tuple(failed))
 
 
@@ -84,11 +96,11 @@ def examine(directory: Path, bundles: Mapping[str, Iterable[Bundle]]) -> Iterato
             yield Spared(path, error.message)
             continue
         if ring.state == "finished":
-            yield Spared(path, "its run finished", True, ring)
+            yield Spared(path, "its run finished", True, ring, ring=ring)
         elif told := _told(ring, bundles.get(run_of(ring, path), ())):
-            yield Spared(path, told, True)
+            yield Spared(path, told, True, ring=ring)
         elif reason := alive(ring, path.parent):
-            yield Spared(path, reason)
+            yield Spared(path, reason, process=writer_here(ring.facts), ring=ring)
         else:
             yield gather(path, ring)
 
@@ -100,6 +112,22 @@ def why_nothing(spared: Sequence[Spared]) -> str:
     shown = "; ".join(f"{item.path.name}: {item.reason}" for item in spared[:3])
     more = f"; and {len(spared) - 3} more" if len(spared) > 3 else ""
     return f"nothing to recover: {shown}{more}"
+
+
+def how_to_look(spared: Sequence[Spared]) -> str | None:
+    """What to do about a job of which nothing can be read yet: its processes write a bundle when they are told to."""
+    running = [str(item.process) for item in spared if item.process]
+    if not running:
+        return None
+    return f"kill -USR1 {' '.join(running[:8])} makes it write a bundle while it runs on"
+
+
+def _what_now(spared: Sequence[Spared], directory: Path) -> str:
+    if not spared:
+        return "recover takes the folder that FlightRecorder was given, or rank_<n> in it"
+    if all(item.settled for item in spared):
+        return f"msforensics analyze {printable(str(directory))} reports what is known"
+    return how_to_look(spared) or "each ring's reason is given; try again when that has changed"
 
 
 def _bundles(directory: Path, stack: ExitStack) -> dict[str, list[Bundle]]:

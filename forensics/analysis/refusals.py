@@ -97,7 +97,7 @@ def _reshape_in_a_graph(found: re.Match[str]) -> Message:
 
 @_says(r"cannot reshape array of size (\d+) into shape " + _SHAPE)
 def _reshape_in_numpy(found: re.Match[str]) -> Message:
-    return t("Reshape cannot make {shape} out of {count} elements", shape=shape(found[2]), count=found[1])
+    return t("NumPy's reshape cannot make {shape} out of {count} elements", shape=shape(found[2]), count=found[1])
 
 
 @_says(

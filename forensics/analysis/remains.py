@@ -76,7 +76,7 @@ def gather(path: Path, ring: RingContent) -> Remains:
     when = ring.state_time if 0 < ring.state_time < 2**35 else _number(ring.facts.get("started"))
     content: dict[str, Part] = {
         "trigger": Part(_trigger(ring, trace, step, when)),
-        "scalars": _scalars(ring),
+        "scalars": scalars(ring),
         "recorder": Part(_recorder(path, ring, sidecar)),
     }
     missing = dict.fromkeys(_LOST, _FINISHED if ring.state == "finished" else _IN_MEMORY)
@@ -118,7 +118,8 @@ def _stuck(path: Path, ring: RingContent) -> native_trace.Trace | None:
         return None
 
 
-def _scalars(ring: RingContent) -> Part:
+def scalars(ring: RingContent) -> Part:
+    """The history that a ring holds, as a bundle's section."""
     known = {item.name for item in schema.SCALARS}
     own = {name: values for name, values in ring.columns.items() if name not in known and not np.isnan(values).all()}
     columns = {item.name: ring.columns[item.name] for item in schema.SCALARS}

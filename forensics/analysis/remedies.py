@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from forensics.analysis.message import Message, t
 
-_CONFIRM = t(
+CONFIRM = t(
     "To confirm, run the fatal step again with the change: the bundle holds its batch (/batch/tensors) and the weights "
     "from before it (/weights/tensors), and h5py opens them."
+)
+PADDING = t("Leave out or repair samples that are nothing but padding: look for them in the batch of the bundle.")
+LOWER_RATE = t("To confirm, go on from the checkpoint before with the lower rate: the loss stays on its level.")
+RESUME = t(
+    "Nothing failed inside: the scheduler or an operator asked the process to end. Resume from the last checkpoint or "
+    "from the bundle's weights."
 )
 _BFLOAT16 = t("On devices that support it, train in bfloat16, which has float32's range.")
 SCALING = t(
@@ -48,7 +54,7 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
             "If the argument must not become zero or negative at all, find out why it does: an unnormalised "
             "probability, a product that underflows, a subtraction."
         ),
-        _CONFIRM,
+        CONFIRM,
     ),
     "division-by-zero": (
         t(
@@ -63,7 +69,7 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
             "Where it is a deviation or a norm, look for constant or all-zero samples in the batch, and give "
             "nn.LayerNorm or ops.L2Normalize their epsilon."
         ),
-        _CONFIRM,
+        CONFIRM,
     ),
     "invalid-operation": (
         t(
@@ -78,7 +84,7 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
             "Do not choose the good branch with ops.where after the fact: bound the input first, for the gradient of "
             "the bad branch is NaN all the same."
         ),
-        _CONFIRM,
+        CONFIRM,
     ),
     "exp-overflow": (
         t(
@@ -90,16 +96,16 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
             "For a variance or a scale that the network predicts as a logarithm, bound that logarithm, for example "
             "to [-10, 10]."
         ),
-        _CONFIRM,
+        CONFIRM,
     ),
     "softmax-all-masked": (
         t(
             "Mask with a large finite number in place of −inf: -1e9 in float32, -1e4 in float16; a row that is "
             "masked out entirely then gives equal weights."
         ),
-        t("Leave out or repair samples that are nothing but padding: look for them in the batch of the bundle."),
+        PADDING,
         t("Multiply the attention's result by the mask, so that empty rows contribute nothing."),
-        _CONFIRM,
+        CONFIRM,
     ),
     "singular-gradient": (
         t(
@@ -109,7 +115,7 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
         ),
         _BRANCH,
         _NO_CLIPPING,
-        _CONFIRM,
+        CONFIRM,
     ),
     "fp16-overflow": (
         t(
@@ -122,7 +128,7 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
         ),
         _BFLOAT16,
         _MASK,
-        _CONFIRM,
+        CONFIRM,
     ),
     "fp16-underflow": (
         t(
@@ -134,7 +140,7 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
             "Keep the weights in float32 (amp_level O1 or O2 does, O3 does not) and use dynamic loss scaling for the "
             "gradients (mindspore.amp.DynamicLossScaler)."
         ),
-        _CONFIRM,
+        CONFIRM,
     ),
     "learning-rate-too-high": (
         t(
@@ -146,7 +152,7 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
             "schedule where it was instead of at its peak."
         ),
         t("Clip the gradients: ops.clip_by_global_norm(grads, 1.0) between the gradients and the optimizer."),
-        t("To confirm, go on from the checkpoint before with the lower rate: the loss stays on its level."),
+        LOWER_RATE,
     ),
     "exploding-gradients": (
         t("Clip the gradients: ops.clip_by_global_norm(grads, 1.0) between the gradients and the optimizer."),

@@ -69,7 +69,7 @@ def similar(path: str | Path, directory: str | Path) -> Likeness:
     """
     place = Path(directory)
     if not place.is_dir():
-        raise BundleMissing("no such folder", path=place)
+        raise BundleMissing("no such folder", path=place, hint="give the folder that holds earlier bundles")
     bundle, diagnosis = examine(path)
     bundle.close()
     found = [file for file in folder.files(place, ".h5") if not _same_file(file, diagnosis.subject.path)]
@@ -92,7 +92,8 @@ def similar(path: str | Path, directory: str | Path) -> Likeness:
         if score >= LEAST:
             matches.append(Match(str(file), score, same, judged))
     if not looked and not skipped:
-        raise BundleMissing("the folder holds no other bundle", path=place)
+        hint = "give the folder that holds the bundles of earlier runs"
+        raise BundleMissing("the folder holds no other bundle", path=place, hint=hint)
     matches.sort(key=lambda item: -item.score)  # stable: of equals the newest stays first
     return Likeness(diagnosis, tuple(matches), skipped, max(0, len(found) - MAX_BUNDLES), looked)
 

@@ -80,7 +80,7 @@ def slimmed(bundle: Bundle, secrets: Callable[[str], str] = str) -> Slim:
         facts = bundle.facts(section)
         if section == "environment":
             facts = _environment(Case(bundle), removed)
-        elif section == "batch" and count:
+        elif section in ("batch", "random_state") and count:
             facts = {**facts, "reason": LEFT_OUT}
         tables = {}
         for below, _ in schema.section(section).tables:
@@ -211,6 +211,7 @@ def _without_facts(section: str, *names: str) -> Callable[[Content], Content]:
 
 REDUCTIONS: tuple[tuple[str, Callable[[Content], Content]], ...] = (
     ("histograms of activations and gradients", _without("autopsy", "activations", "gradient_histograms")),
+    ("histograms of the weights at the start", _without("start", "weights")),
     ("histograms of weights and optimizer state", _without("histograms", "weights", "optimizer_state")),
     ("statistics of optimizer state", _without("statistics", "optimizer_state")),
     ("gradient norms, but for the last 512 steps", _newest("gradients", 512)),

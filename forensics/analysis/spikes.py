@@ -9,6 +9,8 @@ from forensics.analysis.evidence import Series
 WINDOW = 64
 # A shorter history than this tells a jump from noise no longer (own).
 SHORTEST = 16
+# Steps after which a jump counts as one that stays (llm-foundry's patience is 4).
+PATIENCE = 5
 # Factor that makes the median absolute deviation of a normal distribution its standard deviation.
 NORMAL = 1.4826
 
@@ -48,6 +50,32 @@ def _against(series: Series, width: int) -> Series:
         unit = np.maximum(unit, np.finfo(np.float64).tiny)
         above: Series = (series[width:] - (middle + slope * width)) / unit
     return above
+
+
+def stays(values: Series, at: int, level: float) -> int:
+    """For how many values on end, from index `at` on, a series stayed above half of its rise from `level`."""
+    half = level + 0.5 * (values[at] - level)
+    below = np.flatnonzero(~(values[at:] > half))
+    return int(below[0]) if len(below) else len(values) - at
+
+
+def level_before(values: Series, at: int) -> float:
+    """The median of the finite values in the window before an index; NaN where there is none."""
+    before = values[max(0, at - WINDOW) : at]
+    before = before[np.isfinite(before)]
+    return float(np.median(before)) if len(before) else np.nan
+
+
+def got_over(values: Series, at: int) -> bool:
+    """Whether a jump at index `at` came back within a few values, and the series ends no higher than half of it.
+
+    The record must go on for as long after it: where it ends at the jump it says nothing of what came after.
+    """
+    level, after = level_before(values, at), values[at + 1 :]
+    if not np.isfinite(level) or len(after) < PATIENCE or stays(values, at, level) > PATIENCE:
+        return False
+    end = after[-SHORTEST:]
+    return bool(np.isfinite(end).all() and np.median(end) <= level + 0.5 * (values[at] - level))
 
 
 def heavy_tailed(values: Series, at: int) -> bool:

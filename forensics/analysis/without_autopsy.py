@@ -96,6 +96,11 @@ def judge_series(case: Case, step: int | None, unrest: Instability | None) -> Ju
     reason = t(
         "NaN came at once, with no infinity before: an operation without a result, such as 0 / 0 or a root below 0."
     )
+    if not case.batch:
+        reason = t(
+            "NaN came at once, with no infinity before: an operation without a result, or a NaN in the batch, which "
+            "was not recorded."
+        )
     return Judgement("invalid-operation", "hypothesis", 0.3, t("loss NaN"), reason, "forward", layer)
 
 

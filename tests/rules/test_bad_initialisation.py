@@ -96,3 +96,23 @@ def test_hostile_shapes(shape: str) -> None:
     )
     assert not diagnose(given).failed
     fired(RULE, bundle(loss=[1.4], weights={"w": {"shape": "8,8", "min": math.inf, "max": math.inf}}))
+
+
+def test_the_start_is_not_blamed_where_an_update_lay_between_and_the_first_loss_was_sound() -> None:
+    facts = autopsy("SoftmaxCrossEntropyWithLogits", inputs=[np.array([-3e6, 4e6])], outputs=[np.array([math.inf])])
+
+    def diagnosis(*losses: float) -> Any:
+        trigger = {"kind": "inf-loss", "step": len(losses)}
+        model = {**CLASSIFIER, "optimizer": {"class": "Momentum", "momentum": 0.9}}
+        given: dict[str, Any] = {"weights": network(), "model": model, "autopsy": facts, "learning_rate": 50.0}
+        return diagnose(bundle(loss=list(losses), trigger=trigger, **given))
+
+    after = diagnosis(math.log(4), math.inf)
+    assert after.verdict.cause == "learning-rate-too-high"
+    assert "bad-initialisation" not in [item.cause for item in after.findings]
+    (seen,) = [item for item in after.findings if item.rule == "non-finite-origin"]
+    assert "the update, made numbers this large" in str(seen.explanation)
+    assert seen.role == "cascade"
+    # Before any update, and after a first loss of that size, the start is what made them.
+    for losses in ((math.inf,), (1e5, math.inf)):
+        assert "bad-initialisation" in [item.cause for item in diagnosis(*losses).findings]

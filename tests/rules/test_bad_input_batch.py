@@ -153,3 +153,23 @@ def test_many_samples_are_listed_in_part() -> None:
     assert "in samples 0, 1, 2, 3, 4, 5, 6, 7 and 4 more" in str(finding.headline)
     for sentence in (finding.headline, finding.summary, finding.explanation):
         assert "…" not in str(sentence)
+
+
+def test_the_named_samples_lead_to_where_they_can_be_seen_and_kept_out() -> None:
+    values = np.ones((16, 3), np.float32)
+    values[5, 1] = math.nan
+    given: dict[str, Any] = {
+        "loss": [1.0] * 57,
+        "trigger": {"kind": "nan-loss", "went_on": {"step": 120, "state": "finished", "again": [97]}},
+        "batch": {"data": statistics(values)},
+        "batch_facts": {"bad_samples": {"data": [5]}},
+        "dataset": {"columns": ["data"], "batches_per_epoch": 40, "shuffled": False},
+    }
+    found = fired(RULE, bundle(**given, batch_tensors={"data": values}))
+    said = " ".join(map(str, found.remedy))
+    for words in ('.tensor("batch", "data").values()[5]', "it is sample 261", "['data']"):
+        assert words in said
+    assert "It failed at steps 57, 97" in str(found.explanation)
+    assert [str(item.note) for item in found.evidence] == ["elements of column data that are not finite"]
+    # A copy without the elements does not say that it holds them.
+    assert "does not hold" in str(fired(RULE, bundle(**given)).remedy[0])

@@ -222,3 +222,23 @@ def test_skipped_without_an_exception() -> None:
 )
 def test_hostile_exceptions(exception: dict[str, Any]) -> None:
     assert fired(RULE, ended(exception, "not even an object")).cause in ("unknown", "user-code-error")  # type: ignore[arg-type]
+
+
+def test_advice_does_not_say_once_more_what_the_headline_says() -> None:
+    rule = "-" * 66
+    text = (
+        f"Exception thrown from user defined Python function in dataset. \n\n{rule}\n- Python Call Stack: \n{rule}\n"
+        "map operation: [PyFunc] failed. Error description:\nValueError: Traceback (most recent call last):\n"
+        '  File "/home/user/pipe.py", line 18, in augment\n    return f.reshape(4, 5)\n'
+        "ValueError: cannot reshape array of size 19 into shape (4,5)\n\n"
+        f"{rule}\n- Dataset Pipeline Error Message: \n{rule}\n"
+        "[ERROR] Execute user Python code failed, check 'Python Call Stack' above.\n"
+    )
+    inner = {"file": "/home/user/pipe.py", "line": 18, "function": "augment", "code": "return f.reshape(4, 5)"}
+    error = {**raised("RuntimeError", text), "inner": inner}
+    found = fired(RULE, bundle(exception=[error], trigger="exception"))
+    assert str(found.headline) == "NumPy's reshape cannot make (4, 5) out of 19 elements, in pipe.py:18"
+    assert not any("Call Stack" in str(item) for item in found.remedy)
+    # Without a line of the program, the stack is where to look for it.
+    away = {**raised("RuntimeError", text.replace("/home/user/", "/x/site-packages/"), [])}
+    assert any("Call Stack" in str(item) for item in fired(RULE, bundle(exception=[away], trigger="exception")).remedy)

@@ -61,3 +61,19 @@ def test_a_jump_of_a_loss_that_jumps_by_nature() -> None:
     quiet(RULE, bundle(loss=np.where(np.arange(80) == 79, 5.0, losses), trigger="loss-spike"))
     calm = np.where(np.arange(80) < 79, 0.05, 0.25)
     quiet(RULE, bundle(loss=calm, trigger="loss-spike"))
+
+
+def test_a_jump_that_was_got_over_is_no_fault_and_one_at_the_end_is_no_proof_of_health() -> None:
+    losses = FALLING.copy()
+    losses[39] *= 6
+    trigger = {"kind": "loss-spike", "step": 40}
+    finding = fired(RULE, bundle(loss=losses, trigger=trigger))
+    assert str(finding.summary) == "Every recorded value is finite, and the loss came back from its jump."
+    quiet(RULE, bundle(loss=losses[:40], trigger=trigger))
+    losses[50:] *= 6
+    quiet(RULE, bundle(loss=losses, trigger=trigger))
+    natural = np.full(80, 0.05)
+    natural[:5] = 0.7
+    natural[[30, 50, 62, 79]] = [0.2, 0.22, 0.2, 0.25]
+    assert "one of many" in str(fired(RULE, bundle(loss=natural, trigger="loss-spike")).summary)
+    assert "no trigger fired" in str(fired(RULE, bundle(loss=FALLING)).summary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def test_the_same_amount_at_every_step() -> None:
     finding = fired(RULE, resident((500 + 8 * STEPS) * MIB, environment=memory))
     assert (finding.cause, finding.severity, finding.status) == ("host-memory-leak", "warning", "supported")
     said = str(finding.headline)
-    assert "grows by 8.0 MiB a step, from 548.0 MiB at step 7 to 972.0 MiB at step 60" in said
+    assert "grows by 8 MiB a step, from 548 MiB at step 7 to 972 MiB at step 60" in said
     assert "memory would have been full about" in said
 
 
@@ -134,3 +135,10 @@ def test_why_it_is_quiet_though_memory_grew() -> None:
     assert (full.threshold, "as a cache does" in str(full.note)) == (None, True)
     little = quiet(RULE, resident((100 + 0.9 * STEPS) * MIB))
     assert (little.threshold, "few MiB" in str(little.note)) == (None, True)
+
+
+def test_two_halves_that_grow_alike_are_not_told_by_a_factor() -> None:
+    even = fired(RULE, resident((500 + 8 * STEPS) * MIB))
+    assert "grew as fast as the first" in str(even.explanation)
+    faster = fired(RULE, resident((500 + 8 * STEPS + np.maximum(0, STEPS - 33)) * MIB))
+    assert re.search(r"grew 1\.1\d? times as fast as the first", str(faster.explanation)), str(faster.explanation)

@@ -15,7 +15,7 @@ RULE = "input-pipeline-bound"
 def test_slow_from_the_start() -> None:
     finding = fired(RULE, bundle(loss=np.ones(80), step_time=0.1, input_wait=0.4))
     assert (finding.cause, finding.severity, finding.status) == ("input-pipeline-bound", "warning", "supported")
-    assert "0.4 s of each step, 80.0 % of the time" in str(finding.headline)
+    assert "0.4 s of each step, 80 % of the time" in str(finding.headline)
 
 
 def test_slow_from_some_sample_on() -> None:

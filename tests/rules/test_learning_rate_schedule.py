@@ -18,7 +18,7 @@ def test_a_jump_just_before_the_end() -> None:
     rate = np.where(np.arange(60) < 50, 0.01, 0.1)
     finding = fired(RULE, bundle(loss=LOSS, learning_rate=rate, trigger="nan-loss"))
     assert (finding.cause, finding.severity, finding.step) == ("learning-rate-too-high", "warning", 51)
-    assert "rose 10.0 times at step 51" in str(finding.headline)
+    assert "rose 10 times at step 51" in str(finding.headline)
     assert finding.evidence[1].threshold == 3
 
 

@@ -31,7 +31,7 @@ def test_a_jump_that_stays_is_a_warning() -> None:
     losses[580:] += 3.0
     finding = fired(RULE, bundle(loss=losses))
     assert (finding.severity, finding.step) == ("warning", 581)
-    assert "stayed there until the end" in str(finding.headline)
+    assert str(finding.headline).endswith("and was still there 19 steps later, where the record ends")
     losses[590:] -= 3.0
     assert "stayed there for 10 steps" in str(fired(RULE, bundle(loss=losses)).headline)
 
@@ -45,10 +45,37 @@ def test_a_large_jump_that_came_back_is_a_warning() -> None:
     assert "Megatron" in str(finding.explanation)
 
 
-def test_at_the_very_end() -> None:
+@pytest.mark.parametrize(
+    ("length", "words", "confidence"),
+    [
+        (1, "; the record ends there and says nothing of what came after", 0.6),
+        (2, " and was still there in the next step, where the record ends", 0.7),
+        (4, " and was still there 3 steps later, where the record ends", 0.7),
+    ],
+)
+def test_a_record_that_ends_at_the_jump_says_nothing_of_what_came_after(
+    length: int, words: str, confidence: float
+) -> None:
     losses = FALLING.copy()
-    losses[-1] *= 20
-    assert "stayed there until the end" in str(fired(RULE, bundle(loss=losses)).headline)
+    losses[-length:] *= 20
+    finding = fired(RULE, bundle(loss=losses))
+    assert str(finding.headline).endswith(words)
+    assert "until the end" not in str(finding.headline)
+    assert (finding.severity, finding.confidence) == ("warning", confidence)
+
+
+def test_the_trigger_is_a_note_where_the_record_goes_on_and_the_loss_came_back() -> None:
+    losses = FALLING.copy()
+    losses[300:303] *= 5
+    trigger = {"kind": "loss-spike", "step": 301}
+    finding = fired(RULE, bundle(loss=losses, trigger=trigger))
+    assert (finding.severity, finding.step) == ("info", 301)
+    assert str(finding.headline).endswith(" and came back")
+    # It is none where the loss went up again for good, or was not seen to come back.
+    losses[400:] *= 5
+    assert fired(RULE, bundle(loss=losses, trigger=trigger)).severity == "warning"
+    assert fired(RULE, bundle(loss=losses[:303], trigger=trigger)).severity == "warning"
+    assert fired(RULE, bundle(loss=losses[:301], trigger=trigger)).confidence == 0.6
 
 
 def test_the_triggers_own_step() -> None:

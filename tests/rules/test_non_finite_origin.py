@@ -169,7 +169,7 @@ class TestReducedPrecision:
         facts = self.finite(out_min=0.0, out_max=90000.0)
         finding = fired(RULE, broken("MatMul", [ONES * 300], np.array([math.inf], np.float16), float32=facts))
         assert (finding.cause, finding.status) == ("fp16-overflow", "established")
-        assert "9e+04 in float32" in str(finding.headline)
+        assert "90000 in float32" in str(finding.headline)
 
     def test_nan_inside_a_16_bit_operator_that_float32_computes(self) -> None:
         facts = self.finite(out_min=0.0, out_max=1.0)
@@ -572,6 +572,18 @@ def test_a_conversion_of_the_programs_own_is_named_first() -> None:
     finding = fired(RULE, bundle(**given, operators=rows))
     assert finding.cause == "fp16-overflow"
     assert str(finding.remedy[0]).startswith("train.py:30 converts to float16 itself")
+    # A layer that is set to float16 converts where no conversion stands; one after the break is none of it.
+    origin = {**facts["origin"], "row": 1}
+    for text, broke, named in (
+        ("h = self.second(h)", 1, False),
+        ("h = h.astype(ms.float16)", 1, True),
+        ("h = ops.cast(h, half)", 1, True),
+        ("h = h.astype(ms.float16)", 0, False),
+    ):
+        place = {**origin["source"], "file": "/home/user/train.py", "context": [[30, text], "x", [1, 2, 3]]}
+        there = {**facts, "origin": {**origin, "source": place, "row": broke}}
+        finding = fired(RULE, bundle(**{**given, "autopsy": there}, operators=rows))
+        assert ("converts to float16 itself" in str(finding.remedy[0])) is named, text
     assert "to_float" in str(fired(RULE, bundle(**given, operators=rows[1:])).remedy[0])
 
 

@@ -154,3 +154,18 @@ def test_hostile_facts(junk: Any) -> None:
     given = bundle(trigger=trigger, environment={"memory": junk, "log_tail": junk, "x": 1})
     assert not diagnose(given).failed
     assert fired(RULE, given).cause == "killed"
+
+
+def test_no_memory_killer_is_looked_for_where_the_kernel_counted_none() -> None:
+    memory = {"memory": {"cgroup": {"oom_kill": 3}, "cgroup_at_recovery": {"oom_kill": 3}}}
+    finding = fired(RULE, bundle(loss=[1.0], trigger="killed", environment=memory))
+    assert "the kernel counted no kill" in str(finding.headline)
+    assert "memory" not in " ".join(map(str, finding.remedy))
+    assert "dmesg" not in " ".join(map(str, finding.remedy))
+    unknown = fired(RULE, bundle(loss=[1.0], trigger="killed"))
+    assert "memory killer" in " ".join(map(str, unknown.remedy))
+
+
+def test_a_kernel_that_notes_no_sigterm_is_not_asked_for_it() -> None:
+    given = bundle(loss=[1.0], trigger={"kind": "signal", "message": "SIGTERM"}, dataset={"workers": 1})
+    assert "dmesg" not in " ".join(map(str, fired(RULE, given).remedy))

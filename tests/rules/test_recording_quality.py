@@ -54,3 +54,24 @@ def test_hostile_facts(junk: Any) -> None:
     )
     assert not diagnose(given).failed
     assert fired(RULE, bundle(missing={"a" * 5000: ""}, recorder={"overhead": junk})).severity == "info"
+
+
+def test_what_only_a_bundle_holds_is_no_gap_of_a_run_that_finished() -> None:
+    trigger = {"kind": "manual", "state": "finished", "message": "the run finished after step 30"}
+    missing = {"weights": "a run that finishes writes no bundle"}
+    quiet(RULE, bundle(loss=np.linspace(2, 1, 30), trigger=trigger, missing=missing))
+    fired(RULE, bundle(loss=np.linspace(2, 1, 30), trigger="manual", missing=missing))
+
+
+def test_the_summary_is_a_sentence_of_its_own() -> None:
+    given: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"missing": {"weights": "?"}}, "Missing or damaged in the bundle: weights."),
+        ({"recorder": {"failures": [{}]}}, "The recorder met errors of its own: 1."),
+        ({"recorder": {"overhead": {"share": 0.015}}}, "The recorder took 1.5 % of the steps' time."),
+        (
+            {"loss": np.ones(3), "trigger": {"kind": "hang", "step": 9}},
+            "The last record is 6 steps before the trigger.",
+        ),
+    )
+    for parts, sentence in given:
+        assert str(fired(RULE, bundle(**parts)).summary) == sentence

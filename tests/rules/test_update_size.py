@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from forensics.analysis.evidence import Case
+from forensics.analysis.updates import last_update
 from forensics.bundle.reader import Bundle
 from tests.builders import bundle
 from tests.rules.asking import ask, fired, quiet, skipped
@@ -60,3 +62,15 @@ def test_what_is_past_the_limit_says_why_it_is_quiet() -> None:
     assert (falling.threshold, "falls" in str(falling.note)) == (None, True)
     ended = quiet(RULE, run(1e-8, trigger="nan-loss"))
     assert (ended.threshold, "did not end as planned" in str(ended.note)) == (None, True)
+
+
+def test_of_a_short_run_the_last_update_is_told_as_the_report_draws_it() -> None:
+    state = {"moment1.a.weight": {"l2": 4.0, "mean": 0.0}, "moment2.a.weight": {"l2": 1.0, "mean": 4.0}}
+    short = run(0.1, "Adam", loss=FLAT[:9], optimizer_state=state)
+    answer, drawn = quiet(RULE, short), last_update(Case(short))
+    assert drawn is not None
+    assert answer.value == drawn.whole == drawn.ratios[0] == pytest.approx(0.1 * 4 / 2 / 10)
+    assert (answer.threshold, "median of 50 steps" in str(answer.note)) == (None, True)
+    told = fired(RULE, run(1e-10, "Adam", optimizer_state=state)).evidence[-1]
+    assert told.path == "/statistics/optimizer_state"
+    assert told.value == pytest.approx(2e-11)

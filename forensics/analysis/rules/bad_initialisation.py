@@ -12,7 +12,7 @@ import numpy as np
 from forensics.analysis.evidence import Case, Row, mappings, rows
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet, Status
 from forensics.analysis.layers import parameter_shapes
-from forensics.analysis.message import Message, figure, t
+from forensics.analysis.message import Message, figure, t, three_digits
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule, score
 from forensics.analysis.without_autopsy import layer_of
@@ -103,7 +103,7 @@ def _too_wide(case: Case, kernels: list[Row], limit: Limit) -> Finding | None:
     )
     if size < limit.warning:
         return None
-    what = t("{name} started {size} times too wide for its {fan} inputs", name=name, size=figure(size), fan=fan)
+    what = t("{name} started {size} times too wide for its {fan} inputs", name=name, size=three_digits(size), fan=fan)
     evidence = Evidence("/statistics/weights/std", None, size, limit.warning, t("deviation times √fan-in"))
     return _finding(case, name, what, score(size, limit), "supported", case.numerical, evidence)
 

@@ -24,11 +24,8 @@ from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet
 from forensics.analysis.message import Message, counted, figure, t
 from forensics.analysis.origin import first_break
 from forensics.analysis.rule import Limit, Rule, score
+from forensics.analysis.samples import came_again, sample_remedy
 
-_PLACE = t(
-    "Look at the named samples: the bundle holds the batch (msforensics inspect), and their place in the data set, or "
-    "in this rank's shard of it, is (step − 1) × batch size + sample, in the first epoch and without shuffling."
-)
 _ALWAYS = t(
     "Each sample of the batch holds such values, so that the column itself is at fault and no single sample: print it "
     "where it is computed, such as a division by a deviation or a count that is 0, a logarithm, or a join that found "
@@ -42,12 +39,6 @@ _COMPARE = t(
     "Compare it with the batch before: np.isfinite(x).all(axis=0) of both says which elements of a sample went bad."
 )
 _WHOLE = t("To confirm, look at the column over the whole data set: np.isfinite(x).all() for each batch.")
-_REMEDY = (
-    _PLACE,
-    t("Filter them out in the pipeline: dataset.filter(lambda x: np.isfinite(x).all(), ['x']), and repair the source."),
-    t("Standardise the inputs; a statistic over a constant or empty sample gives 0 / 0."),
-    t("To confirm, run the step again without these samples: the loss stays finite."),
-)
 
 
 class BadInputBatch(Rule):
@@ -84,7 +75,7 @@ class BadInputBatch(Rule):
                 t("samples {samples} of column {name} are {ratio} times larger than the others", **where),
             )
             grave: Severity = "critical" if wrong and not _ordinary(case, name, limits["magnitude"]) else "warning"
-            return _finding(
+            found = _finding(
                 case,
                 name,
                 detail,
@@ -100,6 +91,8 @@ class BadInputBatch(Rule):
                     t("largest element of a sample over the median sample's"),
                 ),
             )
+            row = next((item for item in float_columns(case) if _name(item) == name), {})
+            return replace(found, remedy=sample_remedy(case, name, samples, _samples(row), finite=True))
         peak, widest = largest(float_columns(case))
         if peak >= limits["magnitude"].info:
             points = score(peak, limits["magnitude"])
@@ -179,10 +172,16 @@ def _nonfinite(case: Case, columns: Sequence[Row]) -> Finding:
             t("column {name} holds {count} {kind}, in samples {samples}", **where),
         )
     evidence = Evidence(
-        "/batch/statistics/nan", case.fatal_step, count, 0, t("elements of {name} that are not finite", name=_said(row))
+        "/batch/statistics/nan",
+        case.fatal_step,
+        count,
+        0,
+        t("elements of column {name} that are not finite", name=_said(row)),
     )
     found = _finding(case, _name(row), detail, "critical", 97.0, "established", 0.97, evidence)
-    return replace(found, remedy=_where_computed(case)) if whole else found
+    if again := came_again(case):
+        found = replace(found, explanation=t("{reason} {more}", reason=found.explanation, more=again))
+    return replace(found, remedy=_where_computed(case) if whole else sample_remedy(case, _name(row), samples, size))
 
 
 def _where_computed(case: Case) -> tuple[Message, ...]:
@@ -222,7 +221,7 @@ def _finding(
         explanation=t(
             "What enters the network is wrong before any operator runs; the rest of the step only passes it on."
         ),
-        remedy=_REMEDY,
+        remedy=sample_remedy(case, column, [], 0),
         evidence=(evidence,),
     )
 

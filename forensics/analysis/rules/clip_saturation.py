@@ -9,7 +9,7 @@ import numpy as np
 
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Outcome, Quiet
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import figure, percent, t
 from forensics.analysis.remark import remark
 from forensics.analysis.rule import Limit, Rule, score
 
@@ -53,7 +53,7 @@ class ClipSaturation(Rule):
             score(share, limit),
             t(
                 "gradients are clipped at {share} % of the steps, to a norm of {norm}",
-                share=figure(100 * share),
+                share=percent(share),
                 norm=figure(top),
             ),
             t("So many equal norms come from clipping: {count} steps were looked at.", count=len(norms)),

@@ -11,7 +11,7 @@ import numpy as np
 from forensics.analysis.evidence import Case, Row, number_column, text_column
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet
 from forensics.analysis.kernels import is_embedding, kernels, name_of, shape_of
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import percent, t
 from forensics.analysis.remark import remark
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule, score
@@ -67,7 +67,7 @@ class DeadWeights(Rule):
         return remark(
             "no-weight-update",
             score(share, limit),
-            t("{share} % of the weights of {name} are below 1e-5", share=figure(100 * share), name=name),
+            t("{share} % of the weights of {name} are below 1e-5", share=percent(share), name=name),
             t(
                 "Kernels past the limit: {count} of {all}.",
                 count=sum(item >= limit.info for item, _ in found),
@@ -125,7 +125,7 @@ def _began_at_zero(case: Case) -> frozenset[str]:
 def _never_learnt(case: Case, row: Row, zeros: float) -> Finding:
     name, step = name_of(row), int(case.steps[0]) if len(case.steps) else None
     headline = (
-        t("the weights started at zero: {share} % of {name} are still exactly 0", share=figure(100 * zeros), name=name)
+        t("the weights started at zero: {share} % of {name} are still exactly 0", share=percent(zeros), name=name)
         if zeros >= NEVER
         else t("the weights started at zero: {name} got no gradient at the first step", name=name)
     )

@@ -8,7 +8,7 @@ from typing import ClassVar
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.memory import MIB, growth
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import percent, t, three_digits
 from forensics.analysis.rule import Limit, Rule, score
 
 
@@ -51,15 +51,15 @@ class DeviceMemoryGrowth(Rule):
             headline=t(
                 "device memory grows by {rate} MiB a step, from {first} MiB at step {since} to {last} MiB at step "
                 "{step}",
-                rate=figure(leak.per_step / MIB),
-                first=figure(leak.first / MIB),
+                rate=three_digits(leak.per_step / MIB),
+                first=three_digits(leak.first / MIB),
                 since=leak.since,
-                last=figure(leak.last / MIB),
+                last=three_digits(leak.last / MIB),
                 step=step,
             ),
             summary=t(
                 "Device memory grew by {share} % of what it was at step {since}, steadily.",
-                share=figure(100 * leak.share, 3),
+                share=percent(leak.share),
                 since=leak.since,
             ),
             explanation=t("Step after step needs the same; what grows is kept from one to the next."),

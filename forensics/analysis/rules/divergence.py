@@ -10,7 +10,7 @@ import numpy as np
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.instability import APART, assess
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import figure, t, three_digits
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule, score
 
@@ -74,7 +74,7 @@ class Divergence(Rule):
                 best=figure(float(best[-1])),
                 last=figure(float(medians[-1])),
             ),
-            summary=t("The median loss is {ratio} times its best.", ratio=figure(ratio)),
+            summary=t("The median loss is {ratio} times its best.", ratio=three_digits(ratio)),
             explanation=t(
                 "The lowest median over {width} steps ended at step {step}; it has not been reached again.",
                 width=WIDTH,

@@ -10,7 +10,7 @@ import numpy as np
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.loss_scaling import overflows
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import percent, t
 from forensics.analysis.rule import Limit, Rule, graded, score
 
 SHORTEST = 50
@@ -49,7 +49,7 @@ class EffectiveUpdates(Rule):
             return Quiet(share, limit.warning, t("share of updates that were skipped"))
         warns, points = share >= limit.warning, score(share, limit)
         step = int(case.steps[-1])
-        headline = t("{share} % of the updates were skipped for overflow", share=figure(100 * share))
+        headline = t("{share} % of the updates were skipped for overflow", share=percent(share))
         severity, points = graded(points, warns)
         return Finding(
             cause="loss-scale-collapse",

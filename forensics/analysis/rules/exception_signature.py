@@ -86,9 +86,15 @@ def _finding(case: Case, raised: Raised, reading: Reading) -> Finding:
         headline=_placed(raised, name),
         summary=_summary(raised, name),
         explanation=reason,
-        remedy=reading.remedy,
+        remedy=_beyond_the_headline(raised, reading.remedy),
         evidence=_evidence(case, raised, name, reading.cause),
     )
+
+
+def _beyond_the_headline(raised: Raised, remedy: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The advice without what the headline says already: what the user's own function raised, and in which line."""
+    told = raised.sentence is not None and raised.source is not None
+    return tuple(item for item in remedy if not (told and "'Python Call Stack'" in item.template))
 
 
 def _summary(raised: Raised, name: str) -> Message:

@@ -11,7 +11,7 @@ import numpy as np
 from forensics.analysis.evidence import Case, number_column, text_column
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet
 from forensics.analysis.instability import APART, RATE_LIMITS, assess, is_adaptive, rate_scale, total_weight_norm
-from forensics.analysis.message import Message, figure, t
+from forensics.analysis.message import Message, figure, t, three_digits
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule, score
 from forensics.analysis.without_autopsy import layer_of
@@ -59,7 +59,7 @@ class ExplodingGradients(Rule):
             first = t("; the loss was still at its level then") if unrest.gradients_first else t("")
             detail = t(
                 "gradients rose {factor} times from step {step} on{first}",
-                factor=figure(factor),
+                factor=three_digits(factor),
                 step=int(case.steps[unrest.onset]),
                 first=first,
             )
@@ -79,11 +79,11 @@ class ExplodingGradients(Rule):
             # In a run that nothing stopped, an outburst that the loss took no notice of is a remark.
             harmless = case.asked_for and ratio < HARMLESS * limits["ratio"].warning
             points = min(74.0 if harmless else 100.0, score(ratio, limits["ratio"]))
-            detail = t("the gradient norm is {ratio} times the largest at the start", ratio=figure(ratio))
+            detail = t("the gradient norm is {ratio} times the largest at the start", ratio=three_digits(ratio))
             return _finding(case, at, detail, points, 0.5, False, ratio, limits["ratio"])
         update, at = _update(case)
         if update >= limits["update"].warning:
-            detail = t("one update is {update} times as large as the weights", update=figure(update))
+            detail = t("one update is {update} times as large as the weights", update=three_digits(update))
             return _finding(
                 case, at, detail, score(update, limits["update"]), 0.65, case.numerical, update, limits["update"]
             )

@@ -10,7 +10,7 @@ from typing import ClassVar
 from forensics.analysis.evidence import Case, Row, rows
 from forensics.analysis.finding import Evidence, Origin, Outcome, Quiet
 from forensics.analysis.instability import is_adaptive
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import figure, t, three_digits
 from forensics.analysis.remark import remark
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule, score
@@ -62,7 +62,7 @@ class GradientCoordinateSpike(Rule):
                 "a gradient of {name} is {value}, {ratio} times the root of its second moment",
                 name=name,
                 value=figure(largest),
-                ratio=figure(math.sqrt(value)),
+                ratio=three_digits(math.sqrt(value)),
             ),
             t("The optimizer has seen nothing like it: the update is that many times the learning rate."),
             REMEDIES["exploding-gradients"],

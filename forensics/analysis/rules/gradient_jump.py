@@ -10,7 +10,7 @@ import numpy as np
 
 from forensics.analysis.evidence import Case, Series, number_column, text_column
 from forensics.analysis.finding import Evidence, Origin, Outcome, Quiet
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import figure, t, three_digits
 from forensics.analysis.remark import remark
 from forensics.analysis.rule import Limit, Rule, score
 from forensics.analysis.without_autopsy import layer_of
@@ -64,7 +64,7 @@ class GradientJump(Rule):
                 "the gradient norm leapt to {norm} at step {step}, {ratio} times what it had been",
                 norm=figure(float(norms[at])),
                 step=step,
-                ratio=figure(math.sqrt(value)),
+                ratio=three_digits(math.sqrt(value)),
             ),
             t("The step after was as before: a single wrong value, or a single odd batch."),
             (

@@ -11,7 +11,7 @@ import numpy as np
 from forensics.analysis.evidence import Case, Row, rows, text_column
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet
 from forensics.analysis.grains import ENOUGH, share_in_grains
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import figure, percent, t
 from forensics.analysis.remark import remark
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule, graded, score
@@ -68,7 +68,7 @@ class HalfPrecisionUnderflow(Rule):
                 score(small, limits["subnormal"]),
                 t(
                     "{share} % of the weights of {name} are below 6.1e-5, where float16 loses precision",
-                    share=figure(100 * small),
+                    share=percent(small),
                     name=kernel,
                 ),
                 t("Updates of such weights round away, or halve and double them."),
@@ -126,7 +126,7 @@ def _subnormal(case: Case) -> tuple[float, str]:
 
 def _vanished(case: Case, share: float, name: str, limit: Limit) -> Finding:
     warns, points, step = share >= limit.warning, score(share, limit), case.fatal_step
-    headline = t("{share} % of {name} vanished in float16", share=figure(100 * share), name=name)
+    headline = t("{share} % of {name} vanished in float16", share=percent(share), name=name)
     severity, points = graded(points, warns)
     return Finding(
         cause="fp16-underflow",
@@ -199,7 +199,7 @@ def _in_grains(case: Case, share: float, limit: Limit) -> Finding:
     step = int(case.steps[-1])
     headline = t(
         "gradients vanish in float16: {share} % of the parameters get none, or a few times 6e-8",
-        share=figure(100 * share),
+        share=percent(share),
     )
     severity, points = graded(points, warns, 85.0)
     return Finding(

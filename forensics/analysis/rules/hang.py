@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any, ClassVar
 
-from forensics.analysis.evidence import Case, as_step, mapping, mappings, rows
+from forensics.analysis.evidence import SILENCE, Case, as_step, mapping, mappings, rows
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Phase, Quiet, Source
 from forensics.analysis.fingerprint import base_name
 from forensics.analysis.message import Message, t
@@ -51,8 +51,6 @@ _WAITS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
 )
-# What the recorder notes when no step came for too long.
-_SILENCE = re.compile(r"no step for (\d{1,9}) s")
 MAX_EVENTS = 10_000
 # What the process said that it was doing.
 _STATES = {"waiting-for-input": "hang-input"}
@@ -147,7 +145,7 @@ def _went_on(case: Case) -> Message:
     stalls = [
         (int(found[1]), as_step(row.get("step")))
         for row in islice(rows(case.bundle.table("events")), MAX_EVENTS)
-        if row.get("kind") == "trip" and (found := _SILENCE.match(str(row.get("message", ""))))
+        if row.get("kind") == "trip" and (found := SILENCE.match(str(row.get("message", ""))))
     ]
     if not stalls:
         return t("steps kept coming")
@@ -187,7 +185,8 @@ _WHAT = {
 
 
 def _headline(case: Case, cause: str, source: Source | None) -> Message:
-    said = case.trigger_message or "?"
+    known = math.isfinite(case.silence)
+    said = t("no step for {seconds} s", seconds=int(case.silence)) if known else case.trigger_message or "?"
     if source is None:
         return t("{said}: {what}", said=said, what=_WHAT[cause])
     if cause == "hang-input" and source.function:

@@ -11,9 +11,9 @@ import numpy as np
 from forensics.analysis.combination import MINIMUM_STEPS
 from forensics.analysis.evidence import Case, number_column
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import Message, figure, t
 from forensics.analysis.rule import Limit, Rule
-from forensics.analysis.spikes import WINDOW, heavy_tailed
+from forensics.analysis.spikes import WINDOW, got_over, heavy_tailed
 
 
 class Healthy(Rule):
@@ -60,7 +60,7 @@ class Healthy(Rule):
                 first=figure(float(losses[0])),
                 last=figure(float(losses[-1])),
             ),
-            summary=t("Every recorded value is finite and no trigger fired."),
+            summary=_summary(case),
             explanation=t(
                 "{seen} steps were recorded, up to step {step}, and no rule found a fault.", seen=seen, step=last
             ),
@@ -71,12 +71,22 @@ class Healthy(Rule):
         )
 
 
-def _natural_jump(case: Case) -> bool:
-    """Whether the recorder stopped at a jump of a loss that jumps by nature."""
+def _summary(case: Case) -> Message:
+    if case.asked_for:
+        return t("Every recorded value is finite and no trigger fired.")
+    if _natural_jump(case, over=False):
+        return t("Every recorded value is finite; the jump that was recorded is one of many of such a loss.")
+    return t("Every recorded value is finite, and the loss came back from its jump.")
+
+
+def _natural_jump(case: Case, *, over: bool = True) -> bool:
+    """Whether the recorder stopped at a jump of a loss that jumps by nature, or (`over`) at one that was got over."""
     found = np.flatnonzero(case.steps == (math.nan if case.fatal_step is None else case.fatal_step))
     if case.trigger_kind != "loss-spike" or not len(found) or not np.isfinite(case.loss[found[0]]):
         return False
     at = int(found[0])
+    if over and got_over(case.loss, at):
+        return True
     beginning = case.loss[np.isfinite(case.loss)][:5]
     before = case.loss[max(0, at - WINDOW) : at]
     level = float(np.median(before[np.isfinite(before)])) if np.isfinite(before).any() else math.inf

@@ -9,13 +9,15 @@ from typing import ClassVar
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.memory import MIB, Leak, growth, lasting, pace, reachable
-from forensics.analysis.message import Message, figure, t
+from forensics.analysis.message import Message, figure, percent, t, three_digits
 from forensics.analysis.rule import Limit, Rule, score
 
 # A process that has grown by half is leaking, however slowly.
 MUCH = 0.5
 # From this share of what it can come to on, the memory killer is near.
 NEAR = 0.92
+# Slopes of both halves that differ by less are the same, as far as resident memory tells.
+EVEN = 0.05
 # What a step keeps tells what it is: bytes and kilobytes are numbers and their graphs, megabytes are arrays.
 _SMALL = (
     t(
@@ -97,23 +99,19 @@ class HostMemoryLeak(Rule):
             headline=t(
                 "host memory grows by {rate} MiB a step, from {first} MiB at step {since} to {last} MiB at step "
                 "{step}{until}",
-                rate=figure(leak.per_step / MIB),
-                first=figure(leak.first / MIB),
+                rate=three_digits(leak.per_step / MIB),
+                first=three_digits(leak.first / MIB),
                 since=leak.since,
-                last=figure(leak.last / MIB),
+                last=three_digits(leak.last / MIB),
                 step=step,
                 until=_until(case, leak, limit),
             ),
             summary=t(
                 "Resident memory grew by {share} % of what it was at step {since}, steadily.",
-                share=figure(100 * leak.share, 3),
+                share=percent(leak.share),
                 since=leak.since,
             ),
-            explanation=t(
-                "The second half of the run grew {steady} times as fast as the first: a cache that was full would have "
-                "stopped growing; one that has not filled up yet can look the same.",
-                steady=figure(leak.steady, 3),
-            ),
+            explanation=_pace(leak.steady),
             remedy=(*(_LARGE if leak.per_step >= MIB else _SMALL), _TRACE, _CONFIRM),
             evidence=(
                 Evidence(
@@ -146,6 +144,20 @@ class HostMemoryLeak(Rule):
                 ),
             ),
         )
+
+
+def _pace(steady: float) -> Message:
+    """How the growth of both halves of the run compares, and what that says."""
+    if abs(steady - 1) < EVEN:
+        return t(
+            "The second half of the run grew as fast as the first: a cache that was full would have stopped growing; "
+            "one that has not filled up yet can look the same."
+        )
+    return t(
+        "The second half of the run grew {steady} times as fast as the first: a cache that was full would have "
+        "stopped growing; one that has not filled up yet can look the same.",
+        steady=three_digits(steady),
+    )
 
 
 def _until(case: Case, leak: Leak, limit: float) -> Message:

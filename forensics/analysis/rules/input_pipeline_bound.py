@@ -9,7 +9,7 @@ import numpy as np
 
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import figure, percent, t
 from forensics.analysis.rule import Limit, Rule, graded, score
 
 RECENT = 64
@@ -71,10 +71,10 @@ class InputPipelineBound(Rule):
             headline=t(
                 "training waits for its input: {wait} s of each step, {share} % of the time, since step {step}",
                 wait=figure(waiting),
-                share=figure(100 * share),
+                share=percent(share),
                 step=step,
             ),
-            summary=t("{share} % of a step is waiting for the batch.", share=figure(100 * share)),
+            summary=t("{share} % of a step is waiting for the batch.", share=percent(share)),
             explanation=t(
                 "Between the end of a step and the beginning of the next the pipeline runs, and callbacks that are "
                 "listed after the recorder."

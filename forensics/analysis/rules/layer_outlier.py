@@ -11,7 +11,7 @@ import numpy as np
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Origin, Outcome, Quiet
 from forensics.analysis.layers import LayerGradients, layer_gradients
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import figure, t, three_digits
 from forensics.analysis.remark import remark
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule, score
@@ -59,7 +59,7 @@ class LayerOutlier(Rule):
             t(
                 "{name} got {ratio} times the gradient of the other layers of its kind at step {step}",
                 name=name,
-                ratio=figure(size),
+                ratio=three_digits(size),
                 step=step,
             ),
             t("Its logarithm lies {value} deviations above the family's median.", value=figure(value)),

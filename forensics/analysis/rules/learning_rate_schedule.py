@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from forensics.analysis.evidence import Case, Series
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import figure, t, three_digits
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule, graded, score
 
@@ -69,7 +69,7 @@ class LearningRateSchedule(Rule):
         points = score(float(jumps[last]), limit)
         headline = t(
             "the learning rate rose {ratio} times at step {step}, to {rate}",
-            ratio=figure(float(jumps[last])),
+            ratio=three_digits(float(jumps[last])),
             step=step,
             rate=figure(float(rates[at])),
         )

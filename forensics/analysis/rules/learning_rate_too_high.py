@@ -16,11 +16,12 @@ from forensics.analysis.instability import (
     Instability,
     assess,
     finite_beginning,
+    quoted_rate,
     rate_around,
     rate_scale,
     rises,
 )
-from forensics.analysis.message import Message, figure, t
+from forensics.analysis.message import Message, figure, t, three_digits
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule, score
 from forensics.analysis.without_autopsy import first_bad_step
@@ -81,7 +82,9 @@ def _came_apart(case: Case, unrest: Instability, jump: Limit) -> Finding:
     what = t("loss") if unrest.loss is not None else t("gradient norm")
     if jumped:
         why = t(
-            "the learning rate rose {jump} times at step {at}", jump=figure(rate.jump), at=int(case.steps[rate.jump_at])
+            "the learning rate rose {jump} times at step {at}",
+            jump=three_digits(rate.jump),
+            at=int(case.steps[rate.jump_at]),
         )
     else:
         why = (
@@ -98,7 +101,7 @@ def _came_apart(case: Case, unrest: Instability, jump: Limit) -> Finding:
         t(
             "{what} rose {factor} times from step {step} on; {why}",
             what=what,
-            factor=figure(factor),
+            factor=three_digits(factor),
             step=step,
             why=why,
         ),
@@ -160,17 +163,17 @@ def _after_a_high_rate(case: Case, at: int, effective: Series, limits: Mapping[s
     factor, still = float(factors[at]), bool(factors[-1] >= APART / 2)
     detail = t(
         "the loss jumped to {factor} times its level at step {step}, after updates at a rate of {rate}",
-        factor=figure(factor),
+        factor=three_digits(factor),
         step=step,
-        rate=figure(before),
+        rate=quoted_rate(case, before),
     )
     if jumped:
         detail = t(
             "the loss jumped to {factor} times its level at step {step}; the learning rate rose {jump} times at step "
             "{at}",
-            factor=figure(factor),
+            factor=three_digits(factor),
             step=step,
-            jump=figure(rate.jump),
+            jump=three_digits(rate.jump),
             at=int(case.steps[rate.jump_at]),
         )
     return _finding(
@@ -202,7 +205,8 @@ def _at_once(case: Case, effective: Series, limit: Limit) -> Finding | None:
     if not absurd and not (peak >= limit.info and peak >= 10 * highest):
         return None
     step = int(case.steps[before[-1]])
-    detail = t("a value was not finite right after updates at a rate of {rate}", rate=figure(peak))
+    rate = quoted_rate(case, peak)
+    detail = t("a value was not finite right after updates at a rate of {rate}", rate=rate)
     return _finding(
         case,
         step,

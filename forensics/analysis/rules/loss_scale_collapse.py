@@ -13,7 +13,7 @@ from forensics.analysis.evidence import Case, Series
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.fingerprint import base_name
 from forensics.analysis.loss_scaling import overflows
-from forensics.analysis.message import Message, figure, t
+from forensics.analysis.message import Message, percent, t
 from forensics.analysis.origin import first_break
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule
@@ -84,7 +84,7 @@ class LossScaleCollapse(Rule):
             summary=t(
                 "The loss scale is {last}, and {share} % of the recorded updates were applied.",
                 last=_scale(last),
-                share=figure(100 * share),
+                share=percent(share),
             ),
             explanation=t(
                 "Gradients overflowed at every scale from {highest} down to {last}: lowering it does not "

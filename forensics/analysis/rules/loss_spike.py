@@ -10,13 +10,11 @@ import numpy.typing as npt
 
 from forensics.analysis.evidence import Case, Series
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import Message, counted, figure, t
 from forensics.analysis.rule import Limit, Rule, score
-from forensics.analysis.spikes import WINDOW, excess, heavy_tailed
+from forensics.analysis.spikes import PATIENCE, WINDOW, excess, got_over, heavy_tailed, stays
 
 RECENT = 128
-# Steps after which a jump counts as one that stays (llm-foundry's patience is 4).
-PATIENCE = 5
 # A series of which more than this share are jumps jumps by nature.
 COMMON = 0.01
 
@@ -63,32 +61,29 @@ class LossSpike(Rule):
                 limit.warning,
                 t("deviations above the loss's course, {count} of them past the limit", count=jumps),
             )
-        stays = _stays(case.loss, at, level)
+        stayed = stays(case.loss, at, level)
+        over = tripped and got_over(case.loss, at)
         # A jump that the recorder stopped at had no time to stay or to come back: then its height decides. Where
         # losses jump by nature (rare classes), or a jump is small beside where the loss began, it is a note.
         high = rise >= limits["rise"].warning and (value >= 2 * limit.info or tripped)
-        grave = stays >= PATIENCE or (high and not common)
+        grave = not over and (stayed >= PATIENCE or (high and not common))
         points = max(80.0, score(value, limit)) if grave else min(74.0, score(value, limit))
         step = int(case.steps[at])
-        after = t("and stayed there for {count} steps", count=stays) if stays >= PATIENCE else t("and came back")
-        if at + stays >= len(case.loss):
-            after = t("and stayed there until the end")
         return Finding(
             cause="loss-spike",
             severity="warning" if grave else "info",
             score=points,
-            # Without the batch, odd samples cannot be ruled out.
-            confidence=0.5 if not grave else 0.8 if case.batch and (stays >= PATIENCE or tripped) else 0.7,
+            confidence=_confidence(case, stayed, at) if grave else 0.5,
             role="initiating",
             status="established",
             step=step,
             phase="loss",
             headline=t(
-                "the loss jumped from {level} to {value} at step {step} {after}",
+                "the loss jumped from {level} to {value} at step {step}{after}",
                 level=figure(level),
                 value=figure(float(case.loss[at])),
                 step=step,
-                after=after,
+                after=_after(stayed, len(case.loss) - at),
             ),
             summary=t(
                 "The loss of step {step} lies {deviations} deviations above its course.",
@@ -143,11 +138,23 @@ def _rise(losses: Series, at: int) -> tuple[float, float]:
     return level, float((losses[at] - level) / scale)
 
 
-def _stays(losses: Series, at: int, level: float) -> int:
-    """For how many steps on end the loss stayed above half of the rise."""
-    half = level + 0.5 * (losses[at] - level)
-    below = np.flatnonzero(~(losses[at:] > half))
-    return int(below[0]) if len(below) else len(losses) - at
+def _after(stayed: int, recorded: int) -> Message:
+    """What became of a jump that stayed for so many of the `recorded` steps from it on, to end the sentence with."""
+    if stayed < recorded:
+        return t(" and stayed there for {count} steps", count=stayed) if stayed >= PATIENCE else t(" and came back")
+    if stayed == 1:
+        return t("; the record ends there and says nothing of what came after")
+    one = t(" and was still there in the next step, where the record ends")
+    return counted(
+        stayed - 1, one, t(" and was still there {count} steps later, where the record ends", count=stayed - 1)
+    )
+
+
+def _confidence(case: Case, stayed: int, at: int) -> float:
+    """How sure it is that a jump matters. Without the batch, odd samples cannot be ruled out."""
+    if at + 1 >= len(case.loss):
+        return 0.6  # it had no time to come back
+    return 0.8 if case.batch and (stayed >= PATIENCE or case.trigger_kind == "loss-spike") else 0.7
 
 
 def _agreeing(losses: Series, at: int) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.memory import MIB, host_limit
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import figure, percent, t
 from forensics.analysis.rule import Limit, Rule, graded, score
 
 
@@ -46,7 +46,7 @@ class MemoryPressure(Rule):
         points = score(share, limit)
         headline = t(
             "memory reached {share} % of its limit of {limit} MiB at step {step}",
-            share=figure(100 * share),
+            share=percent(share),
             limit=figure(most / MIB),
             step=step,
         )

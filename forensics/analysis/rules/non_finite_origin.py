@@ -63,10 +63,16 @@ class NonFiniteOrigin(Rule):
         unrest = assess(case)
         if found is not None:
             step = step if case.fatal_step is None else case.fatal_step
-            judgement = judge_break(found, unrest, step)
+            judgement = judge_break(found, unrest, step, _loss_before(case, step))
         else:
             judgement = judge_series(case, step, unrest)
         return _finding(case, found, judgement, step)
+
+
+def _loss_before(case: Case, step: int | None) -> float:
+    """The loss of the step before, NaN where there was none: then no update has touched the weights."""
+    losses = case.loss[case.steps == step - 1] if step is not None else case.loss[:0]
+    return float(losses[-1]) if len(losses) and math.isfinite(losses[-1]) else math.nan
 
 
 def _after_input(found: Break | None, case: Case) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from forensics.analysis.evidence import Case, Row, mappings, rows
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet, Severity, Status
 from forensics.analysis.instability import finite_beginning, is_adaptive
-from forensics.analysis.message import Message, figure, t
+from forensics.analysis.message import Message, figure, t, three_digits
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule
 from forensics.bundle.tensors import FLOAT_TINY
@@ -104,7 +104,7 @@ class OptimizerState(Rule):
         if jump >= limits["jump"].warning:
             what = t(
                 "the loss rose {jump} times within the first steps on trained weights, and its moments had only begun",
-                jump=figure(jump),
+                jump=three_digits(jump),
             )
             return _finding(
                 case,

@@ -9,7 +9,7 @@ import numpy as np
 
 from forensics.analysis.evidence import Case, Series, as_step
 from forensics.analysis.finding import Evidence, Outcome, Quiet
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import percent, t
 from forensics.analysis.remark import remark
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule, score
@@ -57,7 +57,7 @@ class Oscillation(Rule):
             score(swing, limit),
             t(
                 "the loss swings by {share} % of its level from step to step, since step {step} or before",
-                share=figure(100 * amplitude),
+                share=percent(amplitude),
                 step=step,
             ),
             t("A loss above the line is followed by one below it: the step size is near the edge of stability."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from forensics.analysis.control_group import kills
@@ -12,15 +13,21 @@ from forensics.analysis.evidence import Case, as_step, mappings
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet, Severity, Status
 from forensics.analysis.fingerprint import base_name
 from forensics.analysis.memory import pressure
-from forensics.analysis.message import Message, figure, t
+from forensics.analysis.message import Message, figure, percent, t
 from forensics.analysis.mishaps import mishap
 from forensics.analysis.origin import source_of
 from forensics.analysis.refusals import refusal
+from forensics.analysis.remedies import RESUME
 from forensics.analysis.rule import Limit, Rule
 from forensics.analysis.signature import best_match
 
 _CRASH = re.compile(r"\bSIG(?:SEGV|ABRT|BUS|ILL|FPE)\b|Fatal Python error|Segmentation fault|Aborted")
 _CONFIRM = t("To confirm, look in dmesg, in the scheduler's log and in the container's memory.events for that time.")
+# Where the kernel counted no kill of its own.
+_NO_MEMORY_KILLER = (
+    t("Find out who sent the signal: the scheduler (time limit, preemption), or somebody at the machine."),
+    t("To confirm, look in the scheduler's log and in the machine's for that time."),
+)
 _REMEDY: dict[str, tuple[Message, ...]] = {
     "killed-out-of-memory": (
         t("Give the job more memory, or use less: fewer data workers, a smaller prefetch, a smaller batch."),
@@ -35,10 +42,7 @@ _REMEDY: dict[str, tuple[Message, ...]] = {
         _CONFIRM,
     ),
     "terminated": (
-        t(
-            "Nothing failed inside: the scheduler or an operator asked the process to end. Resume from the last "
-            "checkpoint or from the bundle's weights."
-        ),
+        RESUME,
         t(
             "If it was not asked on purpose, look at the job's time limit, and at a launcher that ends all ranks when "
             "one fails."
@@ -47,7 +51,7 @@ _REMEDY: dict[str, tuple[Message, ...]] = {
             "Somebody may have pressed Ctrl-C: once a network or a data set has run, MindSpore turns SIGINT into "
             "SIGTERM of its own process."
         ),
-        _CONFIRM,
+        t("To confirm, look in the scheduler's log for that time: the kernel notes no SIGTERM."),
     ),
     "interrupted": (t("Nothing failed: the run was interrupted from the keyboard. Resume from the last checkpoint."),),
     "segmentation-fault": (
@@ -117,6 +121,7 @@ class ProcessEnd(Rule):
         detail = t("it left a ring and no word of its end")
         if kills(_memory(case)) == 0:
             detail = t("it left no word of its end, and the kernel counted no kill for want of memory")
+            return replace(_plain(case, "killed", "supported", 0.7, detail), remedy=_NO_MEMORY_KILLER)
         return _plain(case, "killed", "supported", 0.7, detail)
 
 
@@ -143,7 +148,7 @@ def _short_of_memory(case: Case, limit: float) -> Finding | None:
     if not struck and (counted == 0 or not share >= limit):
         return None
     detail = (
-        t("memory was at {share} % of its limit", share=figure(100 * share))
+        t("memory was at {share} % of its limit", share=percent(share))
         if math.isfinite(share) and share >= limit
         else t("the memory killer struck")
     )

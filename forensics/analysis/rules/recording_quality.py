@@ -8,9 +8,17 @@ from typing import ClassVar
 
 from forensics.analysis.evidence import Case, as_step, mapping
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
-from forensics.analysis.message import Message, figure, t
+from forensics.analysis.message import Message, percent, t
 from forensics.analysis.rule import Limit, Rule, score
 from forensics.bundle.strict_json import as_float
+
+# The notes as sentences of their own.
+_SENTENCES = {
+    "{parts} missing or damaged": t("Missing or damaged in the bundle: {parts}."),
+    "the recorder met errors of its own: {count}": t("The recorder met errors of its own: {count}."),
+    "the recorder took {share} % of the steps' time": t("The recorder took {share} % of the steps' time."),
+    "the last record is {gap} steps before the trigger": t("The last record is {gap} steps before the trigger."),
+}
 
 
 class RecordingQuality(Rule):
@@ -35,7 +43,8 @@ class RecordingQuality(Rule):
     def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
         bundle = case.bundle
         notes: list[tuple[Message, float]] = []
-        lacking = {**bundle.missing, **bundle.damaged}
+        # A run that finished in good order writes no bundle: what only a bundle holds is no gap of its ring.
+        lacking = {**({} if case.finished else bundle.missing), **bundle.damaged}
         if lacking:
             notes.append(
                 (t("{parts} missing or damaged", parts=", ".join(sorted(lacking))[:300]), 25.0 + 5 * len(lacking))
@@ -48,7 +57,7 @@ class RecordingQuality(Rule):
         if share >= limits["overhead"].info:
             notes.append(
                 (
-                    t("the recorder took {share} % of the steps' time", share=figure(100 * share)),
+                    t("the recorder took {share} % of the steps' time", share=percent(share)),
                     score(share, limits["overhead"]),
                 )
             )
@@ -70,7 +79,7 @@ class RecordingQuality(Rule):
             role="teardown",
             status="established",
             headline=t("the recording has gaps: {what}", what=worst[0]),
-            summary=t("About the recording: {what}.", what=worst[0]),
+            summary=t(_SENTENCES[worst[0].template].template, **worst[0].values),
             explanation=t(
                 "Remarks on the recording: {count}; the history begins at step {first}.",
                 count=len(notes),

@@ -9,7 +9,7 @@ import numpy as np
 
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import figure, t, three_digits
 from forensics.analysis.rule import Limit, Rule, score
 
 RECENT = 16
@@ -63,7 +63,7 @@ class StepTimeCliff(Rule):
             step=step,
             headline=t(
                 "steps take {ratio} times longer since step {step}: {newest} s instead of {usual} s",
-                ratio=figure(ratio),
+                ratio=three_digits(ratio),
                 step=step,
                 newest=figure(newest),
                 usual=figure(usual),

@@ -13,6 +13,7 @@ from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.instability import is_adaptive, total_weight_norm
 from forensics.analysis.message import Message, figure, t
 from forensics.analysis.rule import Limit, Rule, graded, score
+from forensics.analysis.updates import last_update
 
 SHORTEST = 50
 # A loss that fell by more than this share trains, however small its updates are.
@@ -43,7 +44,15 @@ class UpdateSize(Rule):
     def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
         limit = limits["ratio"]
         ratio = _typical(case)
+        last = _last(case)
         if not ratio > 0:
+            if math.isfinite(last):
+                note = t(
+                    "the last update of all weights over their norm; the rule judges the median of {needed} steps or "
+                    "more",
+                    needed=SHORTEST,
+                )
+                return Quiet(last, None, note)
             return Quiet(None, limit.warning, _lacking(case))
         if ratio >= limit.info:
             return Quiet(ratio, limit.warning, t("median over the steps: update of all weights over their norm"))
@@ -85,8 +94,19 @@ class UpdateSize(Rule):
                     limit.warning,
                     t("learning rate times gradient over the weights, median"),
                 ),
+                *(
+                    [Evidence("/statistics/optimizer_state", step, last, None, t("the last update, from the state"))]
+                    if math.isfinite(last)
+                    else []
+                ),
             ),
         )
+
+
+def _last(case: Case) -> float:
+    """The last update of all weights over their norm, as the report draws it by parameter; NaN if not known."""
+    update = last_update(case)
+    return update.whole if update is not None else math.nan
 
 
 def _lacking(case: Case) -> Message:

@@ -11,7 +11,7 @@ import numpy as np
 
 from forensics.analysis.evidence import Case, number_column, text_column
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import figure, t, three_digits
 from forensics.analysis.rule import Limit, Rule, score
 from forensics.analysis.tampering import Change, changed_between_steps, first_absurd_step
 from forensics.analysis.without_autopsy import layer_of
@@ -135,7 +135,7 @@ def _flip(case: Case, worst: _Odd, limit: Limit) -> Finding:
         explanation=t(
             "It is {ratio} times the largest of the others, and no update makes one element so: a bit flipped in "
             "memory does.",
-            ratio=figure(worst.ratio),
+            ratio=three_digits(worst.ratio),
         ),
         remedy=_MACHINE,
         evidence=(

@@ -157,11 +157,13 @@ def test_messages() -> None:
     message = t("{a} of {b}: {c}", a=0.123456, b=True, c=t("{d}", d="{a}"))
     assert str(message) == "0.1235 of true: {a}"
     assert message.render(lambda text: text.replace(" of ", " von ")) == "0.1235 von true: {a}"
-    assert [figure(value) for value in (0.0, 3, 1e-9, 65504, math.nan, -2.0)] == [
+    assert [figure(value) for value in (0.0, 3, 1e-9, 65504, -250432.5, 2.5e6, math.nan, -2.0)] == [
         "0.0",
         "3.0",
         "1e-09",
-        "6.55e+04",
+        "65504",
+        "-250400",
+        "2.5e+06",
         "nan",
         "-2.0",
     ]

@@ -158,3 +158,6 @@ def test_the_setting_that_would_have_caught_it() -> None:
     finding = next(item for item in check_json(diagnosis)["findings"] if item["rule"] == lead.rule)
     assert finding["evidence"][-1]["note"] == said
     assert finding["evidence"][-1]["step"] == lead.step
+    # The chain's links are those findings, so that a report knows which one started it and where it stands.
+    assert diagnosis.chain
+    assert all(any(link is item for item in diagnosis.findings) for link in diagnosis.chain)

@@ -12,10 +12,12 @@ import pytest
 
 from forensics.analysis import ranks
 from forensics.analysis.engine import analyze
+from forensics.analysis.evidence import Case
 from forensics.bundle.content import Content, Header, Part
 from forensics.bundle.writer import BundleWriter
 from forensics.errors import BundleDamaged, BundleMissing, SeveralJobs
 from tests.builders import check_json, raised
+from tests.remains import leave
 
 
 def write(
@@ -207,3 +209,20 @@ class TestSeveralJobs:
             write(tmp_path, "nan-loss", minute=minute, run=str(minute)).rename(tmp_path / f"{minute}.h5")
         (tmp_path / "rank_0").rmdir()
         assert analyzed(tmp_path)["bundle"]["path"] == str(tmp_path / "2.h5")
+
+
+def test_later_trips_of_the_same_run_are_told_of_the_first(tmp_path: Path) -> None:
+    facts = {"dataset": Part({"batches_per_epoch": 40, "columns": ["x"]})}
+    first = write(tmp_path, "nonfinite-gradient", step=17, minute=1, more=facts)
+    for minute, step in ((2, 57), (3, 97)):
+        write(tmp_path, "nan-loss", step=step, minute=minute)
+    write(tmp_path, "nan-loss", step=130, minute=0, run="another")
+    write(tmp_path, "manual", step=110, minute=4)
+    leave(tmp_path / "rank_0", run="run", steps=120, capacity=256, state="finished")
+    job = ranks.gather(tmp_path)
+    (bundle,) = job.bundles
+    assert bundle.path == first
+    case = Case(bundle)
+    assert (case.went_on, case.tripped_again) == ((120, "finished"), [57, 97])
+    assert case.steps[-1] == 17
+    job.close()

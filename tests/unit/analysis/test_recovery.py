@@ -342,7 +342,21 @@ class TestCommand:
         result = invoke(tmp_path)
         assert (result.exit_code, result.stdout) == (0, "")
         assert result.stderr.count("\n") == 1
-        assert "nothing to recover: job-1.ring: its run finished" in result.stderr
+        assert result.stderr == (
+            f"msforensics: {tmp_path}: the end of each run is known already, nothing to recover: job-1.ring: its run "
+            f"finished; msforensics analyze {tmp_path} reports what is known\n"
+        )
+
+    def test_a_job_that_runs_can_be_told_to_write_a_bundle(self, tmp_path: Path) -> None:
+        leave(tmp_path, facts={"pid": os.getpid(), "host": socket.gethostname()})
+        for arguments in (["recover"], ["analyze", "--format", "text"]):
+            result = CliRunner().invoke(main, [*arguments, str(tmp_path)])
+            assert result.exit_code == 1
+            assert f"still runs (kill -USR1 {os.getpid()} makes it write a bundle while it runs on)" in result.stderr
+
+    def test_a_process_elsewhere_is_sent_no_signal(self, tmp_path: Path) -> None:
+        leave(tmp_path, facts={"pid": os.getpid(), "host": "another"})
+        assert "USR1" not in invoke(tmp_path).stderr
 
     def test_an_end_that_is_told_already_is_nothing_to_worry_about(self, tmp_path: Path) -> None:
         leave(tmp_path)

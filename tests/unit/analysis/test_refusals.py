@@ -46,7 +46,7 @@ from forensics.analysis.refusals import operator, refusal, shape, wrong_kind_of_
             "{6, 32}, and out_shape: [const vector]{16, 32}",
             "Reshape cannot make (16, 32) out of (6, 32)",
         ),
-        ("cannot reshape array of size 12 into shape (5,)", "Reshape cannot make (5,) out of 12 elements"),
+        ("cannot reshape array of size 12 into shape (5,)", "NumPy's reshape cannot make (5,) out of 12 elements"),
         (
             "All input shape must be the same! [const vector]{3, 5} And [const vector]{3, 4}",
             "tensors of shapes (3, 5) and (3, 4) cannot be stacked",
