@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from forensics.analysis.causes import CAUSES
+from forensics.analysis.evidence import FINISHED
 from forensics.analysis.finding import Diagnosis, Evidence, Finding, LeadTime
 from forensics.analysis.message import Message, counted
 from forensics.analysis.message import t as message
@@ -16,6 +17,7 @@ from forensics.report.words import (
     ASKED_BY_SIGNAL,
     BESIDE,
     INDEPENDENT,
+    OF_A_RING,
     PHASE,
     ROLE,
     SEVERITY,
@@ -203,4 +205,6 @@ def trigger(facts: Mapping[str, object], t: Speech) -> str:
     kind = facts.get("kind")
     if kind == "signal" and "SIGUSR1" in str(facts.get("message"))[:2000]:
         return t(ASKED_BY_SIGNAL)
+    if kind == "manual" and FINISHED.match(str(facts.get("message"))[:200]):
+        return t(OF_A_RING)
     return t(word(TRIGGER, visible(kind or "manual", 60)))

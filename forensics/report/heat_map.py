@@ -66,6 +66,8 @@ def grid(
         for row, label in enumerate(labels):
             if row % every == 0:
                 sheet.text(left - 8, head + (row + 0.5) * each + 4, label, size=FONT - 1, align="end")
+        if len(steps) > 2 and len(set(np.diff(steps).tolist())) > 1:
+            sheet.text(0, 13, t("a column for each step that was measured") if wide else t("measured steps"), "muted")
         at = np.flatnonzero(steps == (-1 if fatal is None else fatal))
         if len(at):
             place = float(axes.across(at[-1] + 0.5))

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 import shlex
+from html import escape as text_escaped
 from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,7 +16,7 @@ from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Diagnosis
 from forensics.bundle.reader import Bundle
 from forensics.report import contents, markdown, pictures
-from forensics.report.model import ReportView
+from forensics.report.model import ReportView, Table
 from forensics.report.pictures import Pictures
 from forensics.report.sheet import ROLES
 from forensics.report.speech import Speech
@@ -46,6 +47,7 @@ def page(view: ReportView, drawn: Pictures, t: Speech) -> str:
         "t": t,
         "view": view,
         "pictures": drawn,
+        "rest_of": folded_rows,
         "place": lambda path: contents.link(path, view.contents),
         "figure_command": lambda name: figure_command(name, "DIR" if name == "ranks" else bundle, t),
     }
@@ -63,6 +65,30 @@ def page(view: ReportView, drawn: Pictures, t: Speech) -> str:
 def unbroken(text: str) -> Markup:
     """Text as markup in which no line ends inside "2.3e-08" or "99 %"."""
     return Markup(_NUMBER.sub(r'<span class="n">\g<0></span>', str(escape(text))))  # noqa: S704  escaped a moment ago
+
+
+def folded_rows(table: Table) -> Markup:
+    """The rows to show on demand, as markup without anything that HTML can do without: there may be ten thousand."""
+    kinds, leading = [column.kind for column in table.columns], table.leading
+    # By column and tone, what stands before a cell's text.
+    openings: dict[tuple[int, str], str] = {}
+
+    def opening(at: int, tone: str) -> str:
+        tag = "<th" if at == 0 and kinds[0] == "name" else "<td"
+        if leading:
+            return f"{tag} class={tone}>" if tone else f"{tag}>"
+        return f'{tag} class="{kinds[at]} {tone}">' if tone else f'{tag} class="{kinds[at]}">'
+
+    lines = []
+    for row in table.rest:
+        line = ["<tr>"]
+        for at, cell in enumerate(row):
+            key = (at, cell.tone)
+            if key not in openings:
+                openings[key] = opening(*key)
+            line += (openings[key], text_escaped(cell.text, quote=False))
+        lines.append("".join(line))
+    return Markup("\n".join(lines))  # noqa: S704  every text in it was escaped just now
 
 
 def figure_command(name: str, bundle: str, t: Speech) -> str:

@@ -35,7 +35,7 @@ def of_locale(environment: Mapping[str, str]) -> str:
 def translation(language: str) -> Translate:
     """Maps English templates to templates of a language. Raises ConfigurationError for one without catalogue."""
     if language not in LANGUAGES:
-        raise ConfigurationError(f"reports are not available in {language}, only in {', '.join(LANGUAGES)}")
+        raise ConfigurationError(f"reports are not available in {language}", hint=f"there are: {', '.join(LANGUAGES)}")
     if language == LANGUAGES[0]:
         return lambda template: template
     file = resources.files("forensics.report").joinpath("locale", language, "LC_MESSAGES", f"{DOMAIN}.mo")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from forensics.analysis.message import Message
+from forensics.analysis.message import Message, three_digits
 from forensics.analysis.message import t as message
+from forensics.analysis.updates import Updates
 from forensics.report import units
-from forensics.report.magnitudes import FIRST_BIN, Magnitudes, Updates
+from forensics.report.magnitudes import FIRST_BIN, Magnitudes
 from forensics.report.scales import Scale
 from forensics.report.sheet import (
     DASHED,
@@ -31,15 +32,19 @@ NAMES: dict[str, Message] = {
 }
 # Powers of two: float16's largest number lies just below 2^16, its smallest normal and its smallest number.
 LARGEST, NORMAL, SMALLEST = 16, -14, -24
-_WIDEST = (-34, 20)
 # Beyond these, a ratio says no more than that it is too small or too large.
 LOWEST, HIGHEST = 1e-9, 1e2
 USUAL, TOO_LARGE = 1e-3, 1e-1
+# Powers of two by which a typical element must have grown or shrunk to be worth a word.
+TELLING = 0.15
 
 
 def magnitudes(data: tuple[Magnitudes, ...], t: Speech, prefix: str, *, wide: bool) -> str:
-    """A histogram for each kind of values by their magnitude, with the limits of float16 across all of them."""
-    width, each, left = (WIDE if wide else NARROW), 76, 44
+    """A histogram for each kind of values by their magnitude, with the limits of float16 across all of them.
+
+    For tensors with names of their own, the histograms are lower.
+    """
+    width, each, left = (WIDE if wide else NARROW), 48 if data[0].name else 76, 44
     head = 46 if wide else 62
     height = head + len(data) * (each + 38) + 30
     across = _span(data)
@@ -72,12 +77,13 @@ def _span(data: tuple[Magnitudes, ...]) -> Scale:
             used |= item.before > 0.0005
     at = np.flatnonzero(used) + FIRST_BIN
     low, high = (int(at[0]), int(at[-1]) + 1) if len(at) else (SMALLEST, LARGEST)
-    return Scale(max(min(low, SMALLEST) - 2, _WIDEST[0]), min(max(high, LARGEST) + 2, _WIDEST[1]))
+    return Scale(min(low, SMALLEST) - 2, max(high, LARGEST) + 2)
 
 
 def _decades(across: Scale, *, wide: bool) -> list[float]:
     first, last = np.ceil(across.low * np.log10(2)), np.floor(across.high * np.log10(2))
-    return [float(power / np.log10(2)) for power in np.arange(first, last + 1, 2 if wide else 4)]
+    stride = 2 * np.ceil((last - first) / (24 if wide else 12))
+    return [float(power / np.log10(2)) for power in np.arange(first, last + 1, stride)]
 
 
 def _bars(axes: Axes, item: Magnitudes) -> None:
@@ -97,7 +103,7 @@ def _bars(axes: Axes, item: Magnitudes) -> None:
 
 def _title(sheet: Sheet, item: Magnitudes, y: float, t: Speech, *, wide: bool) -> None:
     """The kind of values, then what the bars and the line are, then what has no place on the axis."""
-    name = t(NAMES[item.kind])
+    name = shortened(visible(item.name, 160), 44 if wide else 14) or t(NAMES[item.kind])
     sheet.text(0, y, name, bold=True)
     x = breadth(name) * 1.12 + 10
     if item.elements:
@@ -106,14 +112,22 @@ def _title(sheet: Sheet, item: Magnitudes, y: float, t: Speech, *, wide: bool) -
             notes.append(t("{share} are 0", share=_share(item.zeros)))
         if item.bad:
             notes.append(t("{share} not finite", share=_amount(item)))
+        if item.factor is not None and abs(np.log2(item.factor)) >= TELLING:
+            times = three_digits(item.factor)
+            notes.append(t("typically {factor} times as large", factor=times) if wide else f"× {times}")
         text = " · ".join(notes)
         sheet.path(f"M{x:.1f} {y - 9:.1f}h10v10h-10z", fill="bar")
         sheet.text(x + 15, y, text, "muted", size=FONT - 1)
         x += 15 + breadth(text) + 10
     if item.before is not None:
         sheet.path(f"M{x:.1f} {y - 4:.1f}h12", stroke="ink", width=1.5)
-        before = t("before (root of the second moment)") if wide else t("before")
-        sheet.text(x + 17, y, before, "muted", size=FONT - 1)
+        sheet.text(x + 17, y, _before(item, t, wide=wide), "muted", size=FONT - 1)
+
+
+def _before(item: Magnitudes, t: Speech, *, wide: bool) -> str:
+    if item.kind == "weights":
+        return t("after step {step}", step=item.since) if item.since else t("at the start")
+    return t("before (root of the second moment)") if wide else t("before")
 
 
 def _amount(item: Magnitudes) -> str:
@@ -128,13 +142,16 @@ def _share(share: float) -> str:
 def _limits(sheet: Sheet, left: float, width: float, across: Scale, t: Speech, *, wide: bool) -> None:
     axes = sheet.axes(left, 0, width, 10, across, Scale(0, 1))
     sheet.text(0, 12, t("Dashed: the range of float16"), "muted", size=FONT - 1)
+    room = float(axes.across(NORMAL) - axes.across(SMALLEST))
+    told = wide and room > breadth(t("below 6e-8: 0")) + breadth(t("below 6e-5: digits lost")) / 2
     texts = (
-        (SMALLEST, t("below 6e-8: 0") if wide else "6e-8"),
-        (NORMAL, t("below 6e-5: digits lost") if wide else "6e-5"),
+        (SMALLEST, t("below 6e-8: 0") if told else "6e-8"),
+        (NORMAL, t("below 6e-5: digits lost") if told else "6e-5"),
         (LARGEST, t("above 65504: Inf") if wide else "65504"),
     )
     for limit, text in texts:
-        if across.low < limit < across.high:
+        crowded = limit == NORMAL and room < 1.5 * breadth(text) + 6
+        if across.low < limit < across.high and not crowded:
             place = float(axes.across(limit))
             align: Align = "middle" if limit == NORMAL else ("end" if limit == LARGEST else "start")
             sheet.text(place, 34, text, "bad", size=FONT - 1, align=align)
@@ -142,10 +159,11 @@ def _limits(sheet: Sheet, left: float, width: float, across: Scale, t: Speech, *
 
 def describe_magnitudes(data: tuple[Magnitudes, ...], t: Speech) -> tuple[str, str]:
     """Title and description of the histograms."""
-    title = t("Magnitudes beside the range of float16: {names}", names=", ".join(t(NAMES[item.kind]) for item in data))
+    names = [visible(item.name, 80) or t(NAMES[item.kind]) for item in data]
+    title = t("Magnitudes beside the range of float16: {names}", names=", ".join(names))
     parts = []
-    for item in data:
-        name, edges = t(NAMES[item.kind]), np.arange(len(item.now)) + FIRST_BIN
+    for name, item in zip(names, data, strict=True):
+        edges = np.arange(len(item.now)) + FIRST_BIN
         if item.elements:
             parts.append(
                 t(
@@ -166,6 +184,8 @@ def describe_magnitudes(data: tuple[Magnitudes, ...], t: Speech) -> tuple[str, s
                     under=_share(float(item.before[edges < SMALLEST].sum())),
                 )
             )
+        if item.factor is not None:
+            parts.append(t("A typical element is {factor} times as large as it was.", factor=three_digits(item.factor)))
     return title, " ".join(parts)
 
 

@@ -1,21 +1,26 @@
-"""How large values are beside what 16 bits can hold, and how far the last update moved each weight."""
+"""How large values are beside what 16 bits can hold, now and before."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from forensics.analysis.evidence import Case, Series, number_column, text_column
-from forensics.report.parameters import FIRST_MOMENTS, MOMENTA, SECOND_MOMENTS, network_table
+from forensics.analysis.evidence import Case, Series, as_step, number_column, text_column
+from forensics.analysis.parameters import SECOND_MOMENTS, network_table
 
 # Bin k of a stored histogram begins at 2^(k − 64); see the schema.
 FIRST_BIN = -64
 BINS = 128
-UPDATES_SHOWN = 20
-EPSILON = 1e-8
+# Of all elements, the share that a sample at the start must speak for to stand for all of them.
+COVERED = 0.95
+CHANGES_SHOWN = 4
+# Powers of two that elements moved by, on average: what is less is a matter of some steps of any training.
+MOVED = 0.25
+# A share of elements that became zero counts as so many powers of two.
+LOST = 8.0
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,9 @@ class Magnitudes:
     Attributes:
         zeros, bad: shares of exact zeros and of non-finite elements now.
         elements: how many there are now.
+        name: of the one tensor that it is about; empty for all of the kind together.
+        since: number of steps after which `before` was taken, for weights.
+        factor: how many times as large a typical element is as it was, where that is told.
     """
 
     kind: str
@@ -33,16 +41,9 @@ class Magnitudes:
     zeros: float
     bad: float
     elements: int
-
-
-@dataclass(frozen=True)
-class Updates:
-    """Length of the last update over that of the weights (N), largest first; NaN where the state is not finite."""
-
-    parameters: tuple[str, ...]
-    ratios: Series
-    left_out: int
-    optimizer: str
+    name: str = ""
+    since: int = 0
+    factor: float | None = None
 
 
 def magnitudes(case: Case) -> tuple[Magnitudes, ...]:
@@ -51,7 +52,7 @@ def magnitudes(case: Case) -> tuple[Magnitudes, ...]:
     before = _halved(_pooled(bundle.table("histograms", "optimizer_state"), SECOND_MOMENTS))
     found = (
         _of("gradients", bundle.table("autopsy", "gradient_histograms"), before),
-        _of("weights", network_table(bundle.table("histograms", "weights"), case), None),
+        _weights(case),
         _of("activations", bundle.table("autopsy", "activations"), None),
     )
     return tuple(item for item in found if item is not None)
@@ -92,72 +93,105 @@ def _halved(shares: Series | None) -> Series | None:
     return rooted
 
 
-def updates(case: Case) -> Updates | None:
-    """How far the last update moved each weight, relative to its length, worked out from the optimizer's state.
+@dataclass(frozen=True)
+class _Counted:
+    """Histograms of P tensors: shares by power of two (P × 128), of zeros and of non-finite elements, and counts."""
 
-    Adam and its kin: rate · ‖m‖ · c / √(mean of v), where c is the correction for the first steps as far as its
-    powers are in the state; momentum: rate · ‖accumulator‖; otherwise rate · ‖gradient‖ of the last finite step.
+    rows: dict[str, int]
+    shares: Series
+    zeros: Series
+    bad: Series
+    counted: Series
+    sizes: Series
+
+
+def _counted(table: dict[str, npt.NDArray[Any]]) -> _Counted | None:
+    names = text_column(table, "name")
+    if not names or not {"counts", "special"} <= set(table):
+        return None
+    counts, special = (np.clip(np.asarray(table[key], np.float64), 0, None) for key in ("counts", "special"))
+    if counts.shape != (len(names), BINS) or special.shape != (len(names), 6):
+        return None
+    zeros, bad = special[:, 1], special[:, 3:].sum(axis=1)
+    total = counts.sum(axis=1) + zeros + bad
+    sizes = np.nan_to_num(number_column(table, "size"), nan=0.0)
+    each = np.maximum(total, 1.0)
+    return _Counted(
+        {name: at for at, name in enumerate(names)},
+        counts / each[:, None],
+        zeros / each,
+        bad / each,
+        total,
+        np.maximum(sizes, total),
+    )
+
+
+def _at_start(case: Case) -> tuple[_Counted, int] | None:
+    found = _counted(case.bundle.table("start", "weights"))
+    return (found, as_step(case.bundle.facts("start").get("step")) or 0) if found else None
+
+
+def _weights(case: Case) -> Magnitudes | None:
+    """All weights together, beside themselves at the start where a sample of nearly all was taken then."""
+    table = network_table(case.bundle.table("histograms", "weights"), case)
+    whole, now, start = _of("weights", table, None), _counted(table), _at_start(case)
+    if whole is None or now is None or start is None:
+        return whole
+    known, since = start
+    both = [(at, known.rows[name]) for name, at in now.rows.items() if name in known.rows]
+    if not both:
+        return whole
+    here, there = map(list, zip(*both, strict=True))
+    if now.counted[here].sum() < COVERED * now.counted.sum():
+        return whole
+    sizes = known.sizes[there]
+    before = (sizes[:, None] * known.shares[there]).sum(axis=0) / max(float(sizes.sum()), 1.0)
+    return replace(whole, before=before, since=since)
+
+
+def changed_weights(case: Case) -> tuple[Magnitudes, ...]:
+    """The weights that changed most since the start, those that are not finite first; nothing where none did."""
+    now = _counted(network_table(case.bundle.table("histograms", "weights"), case))
+    start = _at_start(case)
+    if now is None or start is None:
+        return ()
+    known, since = start
+    parameters = case.bundle.table("model", "parameters")
+    trained = number_column(parameters, "trainable")
+    fixed = {name for name, value in zip(text_column(parameters, "name"), trained.tolist(), strict=False) if value == 0}
+    found: list[tuple[bool, float, Magnitudes]] = []
+    for name, here in now.rows.items():
+        there = known.rows.get(name)
+        if there is None or name in fixed or now.counted[here] < 1 or known.counted[there] < 1:
+            continue
+        before, after = known.shares[there], now.shares[here]
+        bad = bool(now.bad[here] > known.bad[there])
+        moved, factor = _moved(before, after)
+        moved += LOST * max(0.0, float(now.zeros[here] - known.zeros[there]))
+        if bad or moved >= MOVED:
+            item = Magnitudes(
+                "weights",
+                after,
+                before,
+                float(now.zeros[here]),
+                float(now.bad[here]),
+                int(now.counted[here]),
+                name,
+                since,
+                factor,
+            )
+            found.append((bad, moved, item))
+    found.sort(key=lambda item: (not item[0], -item[1]))
+    return tuple(item for _, _, item in found[:CHANGES_SHOWN])
+
+
+def _moved(before: Series, after: Series) -> tuple[float, float | None]:
+    """By how many powers of two magnitudes moved on average (the earth mover's distance), and by which factor.
+
+    Weights that were zero at the start, as biases are, have no magnitude to compare with.
     """
-    table = network_table(case.weights, case)
-    names, lengths = text_column(table, "name"), np.abs(number_column(table, "l2"))
-    rates = case.series("learning_rate")
-    rates = rates[np.isfinite(rates)]
-    if not names or not len(rates):
-        return None
-    state = case.bundle.table("statistics", "optimizer_state")
-    known = {name: at for at, name in enumerate(text_column(state, "name"))}
-    moved = _moved(case, names, state, known)
-    if moved is None:
-        return None
-    with np.errstate(all="ignore"):
-        ratios = np.abs(rates[-1]) * moved / (lengths + 1e-9)
-    there = np.flatnonzero(~np.isnan(moved) | _unknown(state, known, names))
-    if not len(there):
-        return None
-    order = there[np.lexsort((there, -np.nan_to_num(ratios[there], nan=np.inf)))]
-    shown = order[:UPDATES_SHOWN]
-    return Updates(tuple(names[at] for at in shown), ratios[shown], len(order) - len(shown), case.optimizer)
-
-
-def _moved(case: Case, names: list[str], state: dict[str, npt.NDArray[Any]], known: dict[str, int]) -> Series | None:
-    lengths, means = number_column(state, "l2"), number_column(state, "mean")
-    for first, second in zip(FIRST_MOMENTS, SECOND_MOMENTS, strict=True):
-        rows = [(known.get(first + name), known.get(second + name)) for name in names]
-        if any(m is not None and v is not None for m, v in rows):
-            correction = _correction(state, known)
-            pairs = [
-                lengths[m] / np.sqrt(max(means[v], 0.0) + EPSILON**2) if m is not None and v is not None else np.nan
-                for m, v in rows
-            ]
-            return np.asarray(pairs, dtype=np.float64) * correction
-    for prefix in MOMENTA:
-        at = [known.get(prefix + name) for name in names]
-        # SGD keeps an accumulator even without momentum, and never fills it then.
-        if any(row is not None and lengths[row] != 0 for row in at):
-            return np.asarray([np.nan if row is None else lengths[row] for row in at], dtype=np.float64)
-    return _of_gradients(case, names)
-
-
-def _correction(state: dict[str, npt.NDArray[Any]], known: dict[str, int]) -> float:
-    means = number_column(state, "mean")
-    first, second = (float(means[known[name]]) if name in known else 0.0 for name in ("beta1_power", "beta2_power"))
-    return float(np.sqrt(1 - second) / (1 - first)) if 0 <= first < 1 and 0 <= second < 1 else 1.0
-
-
-def _of_gradients(case: Case, names: list[str]) -> Series | None:
-    """Without any state the update is the gradient; of the newest step at which all of it was finite."""
-    table = case.gradients
-    if not table or case.optimizer not in ("", "SGD"):
-        return None
-    finite = np.flatnonzero(np.isfinite(table["norm"]).all(axis=1))
-    if not len(finite):
-        return None
-    norms = dict(zip(text_column({"p": table["parameter"]}, "p"), table["norm"][finite[-1]].tolist(), strict=False))
-    return np.asarray([norms.get(name, np.nan) for name in names], dtype=np.float64)
-
-
-def _unknown(state: dict[str, npt.NDArray[Any]], known: dict[str, int], names: list[str]) -> npt.NDArray[np.bool_]:
-    """Parameters whose first moment holds elements that are not finite."""
-    bad = sum(number_column(state, key) for key in ("nan", "pos_inf", "neg_inf"))
-    rows = [next((known[prefix + name] for prefix in FIRST_MOMENTS if prefix + name in known), None) for name in names]
-    return np.asarray([row is not None and float(np.asarray(bad)[row]) > 0 for row in rows], dtype=bool)
+    if not before.sum() > 0 or not after.sum() > 0:
+        return 0.0, None
+    first, second = before / before.sum(), after / after.sum()
+    distance = float(np.abs(np.cumsum(first - second)).sum())
+    return distance, float(2.0 ** float(((second - first) * np.arange(BINS)).sum()))

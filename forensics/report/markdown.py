@@ -69,7 +69,10 @@ def _sections(view: ReportView, t: Speech) -> list[str]:
     sections = _verdict(view, t)
     if not view.completeness.complete:
         sections.append(
-            _headed(t("The bundle"), escape(view.completeness.sentence) + "\n\n" + _facts(view.completeness.lacking))
+            _headed(
+                t("The bundle"),
+                "\n\n".join(filter(None, (escape(view.completeness.sentence), _facts(view.completeness.lacking)))),
+            )
         )
     if len(view.chain) > 1:
         links = [

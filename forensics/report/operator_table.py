@@ -16,6 +16,8 @@ from forensics.report.speech import Speech, visible
 from forensics.report.words import PHASE, word
 
 OPERATORS_SHOWN = 14
+# Of these, so many stand before the one that bad input went into.
+ENTERED_BEFORE = 4
 OPERATORS_FOLDED = 100_000
 # Bits between a value and the end of its type's range. Two bits are one multiplication by four.
 LOW_HEADROOM = 2.0
@@ -40,10 +42,16 @@ def operators(case: Case, t: Speech, *, whole: bool = False) -> Table | None:
     row = break_row(case)
     unseen = row is None and case.origin.get("phase") == "backward" and bool(case.origin.get("op"))
     end = row + 1 if row is not None else (_first_bad(table, total) if unseen else total)
+    # Bad input breaks no operator: the place to look at is where it went in, far before the end.
+    entered = None if case.origin else _first_touched(table, total)
+    if entered is not None:
+        end = min(total, max(OPERATORS_SHOWN, entered + OPERATORS_SHOWN - ENTERED_BEFORE))
     start = max(0, end - OPERATORS_SHOWN + int(unseen))
     rows = tuple(_operator(table, index, t) for index in range(start, end))
     rows += (_derivative(case.origin, t),) if unseen else ()
-    marked = None if row is None and not unseen else len(rows) - 1
+    marked = entered - start if entered is not None else None if row is None and not unseen else len(rows) - 1
+    cut = [t("and {count} before these", count=start)] if start else []
+    cut += [t("and {count} after these", count=total - end)] if entered is not None and end < total else []
     columns = (
         Column("#", "number"),
         Column(t("Operator"), "name"),
@@ -57,10 +65,10 @@ def operators(case: Case, t: Speech, *, whole: bool = False) -> Table | None:
         Column(t("Headroom (bits)"), "number"),
     )
     found = Table(
-        _caption(case, end, unseen, t),
+        _caption(case, end, unseen, t) if entered is None else _entered(case, len(rows), total, t),
         columns,
         rows,
-        t("and {count} before these", count=start) if start else "",
+        " ".join(cut),
         marked,
         sorts=True,
         paths=("/autopsy/operators",),
@@ -91,6 +99,20 @@ def _caption(case: Case, end: int, unseen: bool, t: Speech) -> str:
     if before is None or end >= before + 1:
         return t("The operators up to the break")
     return t("The last {kept} of {seen} operators up to the break", kept=end, seen=before + 1)
+
+
+def _entered(case: Case, shown: int, total: int, t: Speech) -> str:
+    seen = max(total, as_step(case.autopsy.get("operators_seen")) or 0)
+    said = {"shown": shown, "seen": seen}
+    return t(
+        "{shown} of the {seen} operators of the step, around the first that met a value that is not finite", **said
+    )
+
+
+def _first_touched(table: dict[str, Any], total: int) -> int | None:
+    """The first row with an input or an output that is not finite."""
+    names = [name for name in ("in_bad", *_BAD) if name in table]
+    return next((at for at in range(total) if any(float(table[name][at]) > 0 for name in names)), None)
 
 
 def _first_bad(table: dict[str, Any], total: int) -> int:

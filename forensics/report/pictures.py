@@ -12,6 +12,7 @@ from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Diagnosis
 from forensics.analysis.message import Message
 from forensics.analysis.message import t as message
+from forensics.analysis.updates import last_update
 from forensics.report import charts, heat_map, magnitude_charts, magnitudes, resources, series, step_charts
 from forensics.report.operator_table import break_row
 from forensics.report.speech import Speech, visible
@@ -61,6 +62,7 @@ CAPTIONS: dict[str, Message] = {
     "headroom": message("Room up to the end of each operator's number range"),
     "gradients": message("Gradient norms by parameter and step"),
     "magnitudes": message("Magnitudes beside the range of 16 bits"),
+    "weights": message("The weights that changed most since the start"),
     "updates": message("The last update beside the weights"),
     "step-times": message("Where the time of each step went"),
     "memory": message("Memory"),
@@ -120,10 +122,11 @@ def _drawings(diagnosis: Diagnosis, case: Case) -> dict[str, _Drawing]:
         "/autopsy/gradient_histograms",
         "/histograms/optimizer_state",
         "/histograms/weights",
+        "/start/weights",
         "/autopsy/activations",
     )
     state = ("/statistics/optimizer_state", "/statistics/weights", "/scalars/learning_rate")
-    steps, fatal = charts.trajectory, None if case.asked_for else case.fatal_step
+    steps, fatal = charts.trajectory, case.end_step
     found: dict[str, _Drawing] = {
         "last-steps": (lambda: series.trajectory(case, last, warning), steps, {}, scalars),
         "all-steps": (lambda: series.trajectory(case, None, warning) if long else None, steps, {}, scalars),
@@ -140,7 +143,13 @@ def _drawings(diagnosis: Diagnosis, case: Case) -> dict[str, _Drawing]:
             ("/gradients/norm",),
         ),
         "magnitudes": (lambda: magnitudes.magnitudes(case) or None, magnitude_charts.magnitudes, {}, histograms),
-        "updates": (lambda: magnitudes.updates(case), magnitude_charts.updates, {}, state),
+        "weights": (
+            lambda: magnitudes.changed_weights(case) or None,
+            magnitude_charts.magnitudes,
+            {},
+            ("/start/weights", "/histograms/weights"),
+        ),
+        "updates": (lambda: last_update(case), magnitude_charts.updates, {}, state),
         "step-times": (lambda: resources.step_times(case), step_charts.step_times, {}, times),
         "memory": (
             lambda: series.memory(case, warning),

@@ -19,6 +19,7 @@ class StepTimes:
 
     Attributes:
         top: where the axis ends; `beyond` are steps that took longer.
+        pending: whether the last one is a step that never came, of a hang: what is known is how long it did not.
     """
 
     steps: Series
@@ -28,6 +29,7 @@ class StepTimes:
     top: float
     beyond: Series
     fatal: int | None
+    pending: bool = False
 
 
 def step_times(case: Case) -> StepTimes | None:
@@ -50,11 +52,32 @@ def step_times(case: Case) -> StepTimes | None:
     picked = _tallest(total, known)
     compute, total = compute[picked], total[picked]
     top = float(min(total.max(), max(_TALL * float(np.quantile(total, 0.9)), 1e-6)))
-    fatal = None if case.asked_for else case.fatal_step
+    fatal = case.end_step
     shown = steps[picked]
     inside = fatal is not None and shown[0] <= fatal <= shown[-1] + 8
-    return StepTimes(
+    found = StepTimes(
         shown, wait[picked], compute, rest[picked], top, shown[total > top * 1.0001], fatal if inside else None
+    )
+    return _and_the_silence(found, case) if fatal == shown[-1] else found
+
+
+def _and_the_silence(data: StepTimes, case: Case) -> StepTimes:
+    """The same with the step that a hang never let come, in the colour of what the process was doing."""
+    seconds = case.silence
+    if not seconds > 0:
+        return data
+    waiting = case.trigger.get("state") == "waiting-for-input"
+    step = data.steps[-1] + 1
+    top = max(data.top, min(seconds, _TALL * data.top))
+    return StepTimes(
+        np.append(data.steps, step),
+        np.append(data.wait, seconds if waiting else 0.0),
+        np.append(data.compute, 0.0 if waiting else seconds),
+        np.append(data.rest, 0.0),
+        top,
+        np.append(data.steps, step)[np.append(data.wait + data.compute + data.rest, seconds) > top * 1.0001],
+        data.fatal,
+        pending=True,
     )
 
 

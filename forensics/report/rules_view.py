@@ -88,7 +88,7 @@ def _quiet_row(item: Quiet, t: Speech) -> tuple[Cell, ...]:
         fires = t("below {limit}", limit=fires) if below else t("above {limit}", limit=fires)
         value, limit = as_float(item.value), as_float(item.threshold)
         if (value < limit) if below else (value > limit):
-            notes.append(t("past it, but the rule asks for more than this"))
+            notes.append(t("past this limit; another condition of the rule did not hold"))
     note = "; ".join(note for note in notes if note)
     return Cell(visible(item.rule)), Cell(units.number(item.value)), Cell(fires), Cell(visible(note))
 

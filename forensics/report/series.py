@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from forensics.analysis.evidence import Case, Series
+from forensics.analysis.evidence import Case, Series, number_column, text_column
 from forensics.analysis.spikes import excess
 
 CLOSE_UP = 64
@@ -25,6 +26,10 @@ MIB = 2.0**20
 LARGEST = 1e300
 
 MarkKind = Literal["nan", "inf", "-inf", "zero"]
+# What the recorder measures itself is NaN only where there was nothing to measure.
+_NEVER_NAN = ("loss_scale", "overflow", "step_time", "input_wait", "host_rss", "device_memory")
+# What the recorder says of a trip on a value that is not finite.
+_NOT_FINITE = re.compile(r"the loss is (?:NaN|(?:minus )?infinite)|\d+ gradient elements are|gradients overflow")
 
 
 @dataclass(frozen=True)
@@ -86,9 +91,33 @@ class Headroom:
     left_out: int
 
 
-def nan_is_a_value(name: str, values: Series) -> bool:
-    """Whether NaN in this column is what was measured, not the sign of nothing measured."""
-    return name == "loss" or bool(np.count_nonzero(~np.isnan(values)) * 2 > len(values))
+def nan_is_a_value(name: str, case: Case) -> npt.NDArray[np.bool_]:
+    """At which steps (S) NaN in this column is what was measured, not the sign of nothing measured."""
+    values = case.series(name)
+    if name in _NEVER_NAN:
+        return np.zeros(len(values), dtype=bool)
+    if name != "grad_norm":
+        return np.full(len(values), name == "loss" or bool(np.count_nonzero(~np.isnan(values)) * 2 > len(values)))
+    # Gradients are measured now and then. The loss, the overflow flag, the gradients of each parameter, a trip or the
+    # trigger must say that they were not finite.
+    steps = case.steps
+    if np.isnan(values).all() and not case.gradients:
+        return np.zeros(len(steps), dtype=bool)
+    bad = ~np.isfinite(case.loss) & case.has("loss") | (case.series("overflow") == 1)
+    table = case.gradients
+    if table:
+        rows = np.asarray(table["step"], np.float64)
+        bad |= np.isin(steps, rows[~np.isfinite(np.asarray(table["norm"], np.float64)).all(axis=1)])
+    events = case.bundle.table("events")
+    # A run trips on a jump of its loss, a signal or an exception as well, and is sound at such a step.
+    tripped = [
+        kind == "skip" or (kind == "trip" and bool(_NOT_FINITE.match(words)))
+        for kind, words in zip(text_column(events, "kind"), text_column(events, "message"), strict=False)
+    ]
+    bad |= np.isin(steps, number_column(events, "step")[: len(tripped)][np.array(tripped, dtype=bool)])
+    if case.numerical or case.trigger_kind == "loss-scale-collapse":
+        bad |= steps == (-1 if case.fatal_step is None else case.fatal_step)
+    return np.asarray(bad, dtype=bool)
 
 
 def trajectory(case: Case, last: int | None = None, warning: int | None = None) -> Trajectory | None:
@@ -100,7 +129,7 @@ def trajectory(case: Case, last: int | None = None, warning: int | None = None) 
         if name == "loss" and not case.has("loss"):
             continue
         spikes = excess(case.loss)[part] > SPIKE if name == "loss" else np.zeros(len(shown), dtype=bool)
-        panel = _panel(name, shown, case.series(name)[part], wants_log, spikes)
+        panel = _panel(name, shown, case.series(name)[part], wants_log, spikes, nan_is_a_value(name, case)[part])
         if panel is not None:
             panels.append(panel)
     return _over_steps(panels, case, shown, warning)
@@ -117,7 +146,8 @@ def memory(case: Case, warning: int | None = None) -> Trajectory | None:
     """Memory of the process and of the device over all steps, in MiB; None when neither was recorded."""
     nothing = np.zeros(len(case.steps), dtype=bool)
     found = [
-        _panel(name, case.steps, case.series(name) / MIB, False, nothing) for name in ("host_rss", "device_memory")
+        _panel(name, case.steps, case.series(name) / MIB, False, nothing, nan_is_a_value(name, case))
+        for name in ("host_rss", "device_memory")
     ]
     return _over_steps([panel for panel in found if panel and len(panel.steps) > 1], case, case.steps, warning)
 
@@ -125,8 +155,8 @@ def memory(case: Case, warning: int | None = None) -> Trajectory | None:
 def _over_steps(panels: list[Panel], case: Case, shown: Series, warning: int | None) -> Trajectory | None:
     if not panels:
         return None
-    # A bundle that was asked for has no step that broke.
-    fatal = None if case.asked_for else case.fatal_step
+    # A bundle that was asked for has no step that broke, nor has a run that went on after a jump.
+    fatal = case.end_step
     # The fatal step itself may not be in the ring; a step far away from it is no place on this axis.
     near = fatal is not None and shown[0] <= fatal <= shown[-1] + max(8, len(shown))
     end = max(float(shown[-1]), float(fatal)) if near and fatal is not None else float(shown[-1])
@@ -135,15 +165,19 @@ def _over_steps(panels: list[Panel], case: Case, shown: Series, warning: int | N
 
 
 def _panel(
-    name: str, steps: Series, values: Series, wants_log: bool | None, spikes: npt.NDArray[np.bool_]
+    name: str,
+    steps: Series,
+    values: Series,
+    wants_log: bool | None,
+    spikes: npt.NDArray[np.bool_],
+    real_nan: npt.NDArray[np.bool_],
 ) -> Panel | None:
     finite = np.isfinite(values)
-    real_nan = nan_is_a_value(name, values)
-    if not finite.any() and not (real_nan or np.isinf(values).any()):
+    real_nan = real_nan & np.isnan(values)
+    if not finite.any() and not (real_nan.any() or np.isinf(values).any()):
         return None
     marks: dict[MarkKind, Series] = {"inf": steps[np.isposinf(values)], "-inf": steps[np.isneginf(values)]}
-    if real_nan:
-        marks["nan"] = steps[np.isnan(values)]
+    marks["nan"] = steps[real_nan]
     numbers = values[finite]
     smallest = float(np.min(numbers, initial=np.inf))
     log = (

@@ -51,8 +51,13 @@ def step_times(data: StepTimes, t: Speech, prefix: str, *, wide: bool) -> str:
             floor = ceiling
         axes.floor(step_ticks(across, wide=wide))
         axes.marks(data.beyond, np.full(len(data.beyond), limit * 0.985), "up", "ink", 3.4)
-        mark_steps(axes, data.fatal, None)
-        name_steps(sheet, axes, step_labels(data.fatal, None, t))
+        if data.pending:
+            name_steps(
+                sheet, axes, [(int(data.steps[-1]), "bad", t("no step for {seconds} s", seconds=int(_longest(data))))]
+            )
+        else:
+            mark_steps(axes, data.fatal, None)
+            name_steps(sheet, axes, step_labels(data.fatal, None, t))
         sheet.text(0, height - 8, t("step"), "muted", size=FONT - 1)
         if len(data.beyond):
             note = t("▲ longer than shown, up to {time}", time=units.duration(_longest(data)))
@@ -85,9 +90,12 @@ def _longest(data: StepTimes) -> float:
 
 def describe(data: StepTimes, t: Speech) -> tuple[str, str]:
     """Title and description of the picture."""
-    title = t("Time of each step from {first} to {last}", first=int(data.steps[0]), last=int(data.steps[-1]))
-    total = data.wait + data.compute + data.rest
-    share = [float(np.median(part / np.maximum(total, 1e-12))) for part in (data.wait, data.compute, data.rest)]
+    last = int(data.steps[-1]) - int(data.pending)
+    title = t("Time of each step from {first} to {last}", first=int(data.steps[0]), last=last)
+    whole = slice(0, -1 if data.pending else None)
+    total = (data.wait + data.compute + data.rest)[whole]
+    parts = (data.wait[whole], data.compute[whole], data.rest[whole])
+    share = [float(np.median(part / np.maximum(total, 1e-12))) for part in parts]
     text = t(
         "In the median step of {time}: {input} waiting for input, {step} the step itself, {rest} between steps. "
         "The longest took {longest}.",
@@ -95,8 +103,10 @@ def describe(data: StepTimes, t: Speech) -> tuple[str, str]:
         input=units.percent(share[0]),
         step=units.percent(share[1]),
         rest=units.percent(share[2]),
-        longest=units.duration(_longest(data)),
+        longest=units.duration(float(np.max(total))),
     )
+    if data.pending:
+        text = f"{text} " + t("No step came for {time} after the last one.", time=units.duration(_longest(data)))
     return title, text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,8 +10,8 @@ from forensics.analysis.evidence import Case, as_step, mapping
 from forensics.analysis.message import Message
 from forensics.analysis.message import t as message
 from forensics.bundle.reader import Bundle
-from forensics.report import units
-from forensics.report.model import Cell, Column, Completeness, Fact, Group, Quote, Table, Trace
+from forensics.report import recorded, units
+from forensics.report.model import Cell, Column, Completeness, Fact, Group, Quote, Table, Tone, Trace
 from forensics.report.source import context, place
 from forensics.report.speech import Speech, listed, more, visible, visible_lines
 
@@ -21,6 +22,7 @@ FACTS_SHOWN = 40
 LOGS_SHOWN, LOG_LINES, LOG_LENGTH = 8, 12, 8000
 REASONS_SHOWN, PARTS_SHOWN, REASON = 3, 8, 120
 VALUE_LENGTH = 400
+_LIBRARY = re.compile(r"(?:site|dist)-packages[/\\]([A-Za-z0-9_]+)[/\\]")
 # Parts of the environment, the most telling first; what is long and seldom read is folded.
 _PARTS: tuple[tuple[str, Message, bool], ...] = (
     ("versions", message("Versions"), False),
@@ -39,7 +41,8 @@ _PARTS: tuple[tuple[str, Message, bool], ...] = (
 
 def exceptions(case: Case, t: Speech) -> tuple[Trace, ...]:
     """The chain of exceptions, outermost first."""
-    return tuple(_trace(error, t) for error in case.exceptions[:EXCEPTIONS_SHOWN])
+    nobody = t("No line of the program itself is among them: all are a library's.")
+    return tuple(_trace(error, t, nobody) for error in case.exceptions[:EXCEPTIONS_SHOWN])
 
 
 def threads(case: Case, t: Speech) -> tuple[Trace, ...]:
@@ -48,22 +51,17 @@ def threads(case: Case, t: Speech) -> tuple[Trace, ...]:
     return tuple(_trace(thread, t) for thread in named[:THREADS_SHOWN])
 
 
-def _trace(error: dict[str, Any], t: Speech) -> Trace:
+def _trace(error: dict[str, Any], t: Speech, nobody: str = "") -> Trace:
     frames = error.get("frames")
     listed = [mapping(frame) for frame in frames] if isinstance(frames, list) else []
     shown = listed[-FRAMES_SHOWN:]
     own = [row for row, frame in enumerate(shown) if frame.get("own") is True]
-    rows = tuple(
-        (
-            Cell(place(str(frame.get("file") or "?"), as_step(frame.get("line")) or 0)),
-            Cell(visible(frame.get("function") or "", 120)),
-            Cell(visible((visible_lines(frame.get("code") or "", 1) or [""])[0].strip(), 160)),
-        )
-        for frame in shown
-    )
+    rows = tuple(map(_frame, shown))
     columns = (Column(t("Source"), "name"), Column(t("Function"), "name"), Column(t("Code"), "name"))
     left = len(listed) - len(shown)
     note = t("and {count} before these", count=left) if left else ""
+    if shown and not any(frame.get("own") is True for frame in listed):
+        note = " ".join(filter(None, (note, nobody)))
     marked, paths = own[-1] if own else None, ("/exception/json",)
     table = Table(t("Call stack, innermost last"), columns, rows, note, marked, paths=paths)
     return Trace(
@@ -71,6 +69,20 @@ def _trace(error: dict[str, Any], t: Speech) -> Trace:
         message=tuple(visible_lines(error.get("message") or "", 30)),
         frames=table,
         quote=_frame_quote(shown[own[-1]]) if own else None,
+    )
+
+
+def _frame(frame: dict[str, Any]) -> tuple[Cell, ...]:
+    """One line of a call stack; a library's own is grey, and says whose it is."""
+    foreign = frame.get("own") is False
+    tone: Tone = "quiet" if foreign else ""
+    file, line = str(frame.get("file") or "?"), as_step(frame.get("line")) or 0
+    library = _LIBRARY.search(file[:2000]) if foreign else None
+    where = place(file, line)
+    return (
+        Cell(f"{visible(library[1], 40)}: {where}" if library else where, tone),
+        Cell(visible(frame.get("function") or "", 120), tone),
+        Cell(visible((visible_lines(frame.get("code") or "", 1) or [""])[0].strip(), 160), tone),
     )
 
 
@@ -167,31 +179,54 @@ def _scalar(value: Any) -> str:
 
 
 def completeness(bundle: Bundle, t: Speech) -> Completeness:
-    """Whether the bundle is whole; if not, what it lacks and why. Ask after everything else was read."""
-    lacking = [Fact(visible(name, 80), visible(why), kind="name") for name, why in bundle.missing.items()]
-    for name, why in bundle.damaged.items():
-        lacking.append(Fact(visible(name, 80), t("damaged: {why}", why=visible(why)), kind="name"))
-    if not lacking:
+    """Whether the bundle is whole; if not, what it lacks and why. Ask after everything else was read.
+
+    The list is there only where the sentence had to leave something out.
+    """
+    reasons = {**bundle.missing, **_without_elements(bundle, t)}
+    missing = {name: recorded.said(why, t) for name, why in reasons.items()}
+    if not missing and not bundle.damaged:
         return Completeness(True, t("The bundle is complete."), ())
-    sentences = []
-    for said, parts in (
-        (message("Damaged in the bundle: {parts}."), bundle.damaged),
-        (message("Not recorded: {parts}."), bundle.missing),
+    sentences, lacking = [], []
+    for said, one, parts in (
+        (message("Damaged in the bundle: {parts}."), message("damaged: {why}"), bundle.damaged),
+        (message("Not recorded: {parts}."), message("{why}"), missing),
     ):
-        if parts:
-            sentences.append(t(said.template, parts=_named(parts, t)))
+        told, whole = _named(parts, t)
+        sentences += [t(said.template, parts=told)] if parts else []
+        for why, names in [] if whole else _by_reason(parts).items():
+            label = listed([*names[:FACTS_SHOWN], *filter(None, [more(len(names) - FACTS_SHOWN, t)])], t)
+            lacking.append(Fact(label, t(one.template, why=visible(why, VALUE_LENGTH)), kind="name"))
     if "gradients" in bundle.missing and bundle.table("autopsy", "gradient_histograms"):
         sentences.append(t("Magnitudes of gradients are from the step that was run once more."))
-    return Completeness(False, " ".join(sentences), tuple(lacking[:FACTS_SHOWN]), bool(bundle.damaged))
+    if len(lacking) > FACTS_SHOWN:
+        lacking[FACTS_SHOWN - 1 :] = [Fact("…", more(len(lacking) - FACTS_SHOWN + 1, t))]
+    return Completeness(False, " ".join(sentences), tuple(lacking), bool(bundle.damaged))
 
 
-def _named(parts: Mapping[str, str], t: Speech) -> str:
-    """Parts of a bundle, and why they are not there; those of one reason together."""
+def _without_elements(bundle: Bundle, t: Speech) -> dict[str, str]:
+    """Sections of which the figures are there and the elements are not, and why."""
+    found = {}
+    for name, said in (("batch", t("elements of the batch")), ("random_state", t("states of the random generators"))):
+        why = bundle.facts(name).get("reason")
+        if isinstance(why, str) and why and not bundle.tensor_names(name):
+            found[said] = why
+    return found
+
+
+def _by_reason(parts: Mapping[str, str]) -> dict[str, list[str]]:
     reasons: dict[str, list[str]] = {}
     for name, why in parts.items():
-        reasons.setdefault(visible(why, REASON), []).append(visible(name, 40))
+        reasons.setdefault(why, []).append(visible(name, 80))
+    return reasons
+
+
+def _named(parts: Mapping[str, str], t: Speech) -> tuple[str, bool]:
+    """Parts of a bundle, and why they are not there, those of one reason together; and whether that is all of it."""
+    reasons = _by_reason(parts)
     shown = []
     for why, names in list(reasons.items())[:REASONS_SHOWN]:
         listing = listed(names[:PARTS_SHOWN], t) + ("…" if len(names) > PARTS_SHOWN else "")
-        shown.append(t("{parts} – {why}", parts=listing, why=why) if why else listing)
-    return "; ".join(shown) + (" …" if len(reasons) > REASONS_SHOWN else "")
+        shown.append(t("{parts} – {why}", parts=listing, why=visible(why, REASON)) if why else listing)
+    cut = any(len(names) > PARTS_SHOWN or len(why) > REASON for why, names in reasons.items())
+    return "; ".join(shown) + (" …" if len(reasons) > REASONS_SHOWN else ""), not cut and len(reasons) <= REASONS_SHOWN

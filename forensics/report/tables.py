@@ -14,12 +14,12 @@ from forensics.analysis.evidence import Case, as_step, mapping, number_column, t
 from forensics.analysis.finding import Diagnosis
 from forensics.analysis.message import Message, counted
 from forensics.analysis.message import t as message
+from forensics.analysis.parameters import network_table
 from forensics.bundle import schema
 from forensics.report import units
 from forensics.report.findings import trigger
 from forensics.report.folded import folded
 from forensics.report.model import Cell, Column, Table, Tone
-from forensics.report.parameters import network_table
 from forensics.report.series import nan_is_a_value
 from forensics.report.speech import Speech, more, visible
 
@@ -57,9 +57,10 @@ def last_steps(case: Case, t: Speech) -> Table | None:
         if not np.any(~np.isnan(values)) and not (name == "loss" and case.has("loss")):
             continue
         columns.append(Column(label, "number"))
-        for row, value in zip(cells, values[start:].tolist(), strict=True):
-            row.append(_measured(name, value, nan_is_a_value(name, values)))
-    at = np.flatnonzero(steps[start:] == (-1 if case.fatal_step is None or case.asked_for else case.fatal_step))
+        real = nan_is_a_value(name, case)[start:].tolist()
+        for row, value, nan_counts in zip(cells, values[start:].tolist(), real, strict=True):
+            row.append(_measured(name, value, nan_counts))
+    at = np.flatnonzero(steps[start:] == (-1 if case.end_step is None else case.end_step))
     several = message("The last {count} of {total} recorded steps", count=len(cells), total=len(steps))
     only = message("The only recorded step")
     caption = t(counted(len(steps), only, several))
@@ -104,6 +105,9 @@ def gradients(case: Case, t: Speech, *, whole: bool = False) -> Table | None:
     rows = tuple(cells(row) for row in shown)
     fatal = t("Gradients at the fatal step, worst first")
     caption = t("Gradients of the newest step, worst first") if not case.numerical else fatal
+    if case.went_on is not None and not case.numerical and case.fatal_step is not None:
+        # The run went on: the newest step of the history is a later one.
+        caption = t("Gradients of step {step}, worst first", step=case.fatal_step)
     paths = ("/gradients/last",)
     found = Table(caption, columns, rows, more(len(others), t), sorts=True, paths=paths)
     return folded(found, others, cells, len(others), GRADIENTS_FOLDED, t) if whole else found
@@ -120,6 +124,8 @@ def batch(case: Case, t: Speech, *, input_phase: bool = False) -> Table | None:
     else:
         of_step = t("The batch of the fatal step") if case.numerical else t("The batch of the last step")
         caption = t("The newest batch") if case.asked_for else of_step
+        if case.went_on is not None and not case.numerical and case.fatal_step is not None:
+            caption = t("The batch of step {step}", step=case.fatal_step)
     found = _statistics(table, shown, caption, "/batch/statistics", t)
     notes = _bad_samples(case, t)
     return replace(found, more=" ".join(filter(None, (found.more, *notes)))) if found else None

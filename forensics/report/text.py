@@ -39,8 +39,11 @@ def render_view(view: ReportView, t: Speech) -> str:
     if view.rules.changed:
         parts.append(block(view.rules.changed, ""))
     if not view.completeness.complete:
-        lacking = [(item.label, item.value) for item in view.completeness.lacking]
-        parts.append([*block(view.completeness.sentence, ""), *pairs(lacking[:OTHERS_SHOWN])])
+        lacking = view.completeness.lacking
+        said = [t("{parts} – {why}", parts=item.label, why=item.value) for item in lacking[:OTHERS_SHOWN]]
+        note = more(len(lacking) - OTHERS_SHOWN, t)
+        lines = [line for text in (*said, *([note] if note else [])) for line in block(text, "    ", "  ")]
+        parts.append([*block(view.completeness.sentence, ""), *lines])
     return "\n\n".join("\n".join(line.rstrip() for line in part) for part in parts) + "\n"
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forensics import __version__
@@ -12,7 +13,19 @@ from forensics.analysis.finding import NOTHING_WRONG, Diagnosis, Finding
 from forensics.analysis.framework_text import first_line
 from forensics.analysis.message import Message
 from forensics.bundle.reader import Bundle
-from forensics.report import contents, findings, origin, rule_pages, rules_view, source, surroundings, tables, units
+from forensics.report import (
+    contents,
+    findings,
+    origin,
+    outcome,
+    recorded,
+    rule_pages,
+    rules_view,
+    source,
+    surroundings,
+    tables,
+    units,
+)
 from forensics.report.model import Fact, ReportView, Tone, VerdictView
 from forensics.report.speech import Speech, listed, visible, visible_lines
 from forensics.report.words import PHASE, sureness, word
@@ -84,7 +97,8 @@ def _title(diagnosis: Diagnosis, t: Speech) -> str:
     cause = visible(verdict.cause, 80)
     if verdict.step is None:
         return cause
-    if as_step(diagnosis.subject.trigger.get("step")) in (None, verdict.step):
+    tripped = as_step(diagnosis.subject.trigger.get("step"))
+    if tripped is None or verdict.step >= tripped:
         return t("{cause} at step {step}", cause=cause, step=verdict.step)
     return t("{cause}, began at step {step}", cause=cause, step=verdict.step)
 
@@ -159,9 +173,15 @@ def _facts(diagnosis: Diagnosis, case: Case, t: Speech) -> tuple[Fact, ...]:
     step = verdict.step if verdict.step is not None else tripped
     if step is not None:
         epoch = _epoch(step, diagnosis, case)
-        text = str(step) if not epoch else t("{step} (epoch {epoch})", step=step, epoch=epoch)
-        label = t("Began") if tripped not in (None, step) else t("Step")
-        facts.append(Fact(label, text if tripped in (None, step) else t("step {step}", step=text)))
+        # What is said of a whole run that went on bears its newest step, and began nowhere.
+        if tripped is None or step >= tripped:
+            text = str(step) if not epoch else t("{step} (epoch {epoch})", step=step, epoch=epoch)
+            facts.append(Fact(t("Step"), text))
+        else:
+            text = t("step {step}", step=step)
+            if epoch:
+                text = t("step {step} (epoch {epoch})", step=step, epoch=epoch)
+            facts.append(Fact(t("Began"), text))
     if place is not None:
         # What holds bad input is a column of the batch.
         holder = t("Column") if place.phase == "input" else t("Parameter")
@@ -175,8 +195,26 @@ def _facts(diagnosis: Diagnosis, case: Case, t: Speech) -> tuple[Fact, ...]:
     at += [units.moment(trigger["time"])] if trigger.get("time") else []
     if at:
         facts.append(Fact(t("Recorded"), listed(at, t)))
-    facts.append(Fact(t("Recorded because"), findings.trigger(trigger, t), _detail(trigger)))
+    facts.append(Fact(t("Recorded because"), findings.trigger(trigger, t), _detail(trigger, case, t)))
+    if became := outcome.of(case, t):
+        facts.append(Fact(t("Update"), became))
+    if case.went_on is not None:
+        facts.append(Fact(t("Afterwards"), _went_on(*case.went_on, case.tripped_again, t)))
     return tuple(facts)
+
+
+def _went_on(step: int, state: str, again: Sequence[int], t: Speech) -> str:
+    """What the ring of a run tells that went on after the bundle was written."""
+    if state == "finished":
+        said = t("the run went on to step {step}, and finished", step=step)
+    elif state == "failed":
+        said = t("the run went on to step {step}, and ended with an exception", step=step)
+    else:
+        said = t("the run went on, to step {step} at least", step=step)
+    if not again:
+        return said
+    steps = listed([str(item) for item in again], t)
+    return t("{said}; values were not finite again at steps {steps}", said=said, steps=steps)
 
 
 def _epoch(step: int, diagnosis: Diagnosis, case: Case) -> int | None:
@@ -187,15 +225,17 @@ def _epoch(step: int, diagnosis: Diagnosis, case: Case) -> int | None:
     return known or (as_step(trigger.get("epoch")) if as_step(trigger.get("step")) == step else None)
 
 
-def _detail(trigger: Mapping[str, Any]) -> str:
+def _detail(trigger: Mapping[str, Any], case: Case, t: Speech) -> str:
     """What the trigger's message adds to its kind: its first line, and nothing where the kind says it all."""
+    if math.isfinite(case.silence):
+        return t("no step for {seconds} s", seconds=int(case.silence))
     told = trigger.get("kind") in ("nan-loss", "inf-loss", "manual")
     message = "" if told else str(trigger.get("message") or "")
     if trigger.get("kind") == "exception":
         # "RuntimeError: " and the exception's own text, whose first line may say nothing.
         name, _, text = message.partition(": ")
         message = f"{name}: {first_line(text)}" if text else message
-    lines = visible_lines(message, 2)
+    lines = visible_lines(recorded.said(message, t), 2)
     return visible(lines[0], DETAIL) if lines else ""
 
 

@@ -58,6 +58,9 @@ TRIGGER: dict[str, Message] = {
 # SIGUSR1 ends nothing: the recorder writes a bundle, and the run goes on.
 ASKED_BY_SIGNAL = t("a signal asked for a bundle, and the run went on")
 
+# A run that finished in good order left its ring, which was read.
+OF_A_RING = t("the run finished; this was read from its ring")
+
 # What a rule needs, for the list of rules that could not look. Ids without words here are shown as they are.
 INPUT: dict[str, Message] = {
     "trigger": t("the trigger"),

@@ -56,6 +56,17 @@ def text_of(svg: str) -> list[str]:
     return [element.text or "" for element in root.iter(f"{SVG}text")]
 
 
+@pytest.mark.parametrize(("steps", "said"), [([1.0, 2, 3, 4], False), ([1.0, 2, 3, 9], True), ([1.0, 9], False)])
+def test_columns_at_uneven_distances_are_said_to_be_so(steps: list[float], said: bool) -> None:
+    table: dict[str, Any] = {"step": steps, "parameter": ["w"], "norm": np.ones((len(steps), 1))}
+    data = series.heat_map(Case(samples.bundle({"gradients": Part(None, {"": table})})))
+    assert data is not None
+    assert (
+        "a column for each step that was measured" in text_of(heat_map.heat_map(data, 3, T, "p", wide=True))
+    ) == said
+    assert ("measured steps" in text_of(heat_map.heat_map(data, 3, T, "p", wide=False))) == said
+
+
 @pytest.mark.parametrize("draw", DRAWN)
 @pytest.mark.parametrize("wide", [True, False])
 def test_a_picture_can_stand_in_a_page_without_inline_styles(draw: Callable[[str, bool], str], wide: bool) -> None:

@@ -49,6 +49,19 @@ DERIVATIVE = {
 }
 
 
+def test_where_bad_input_went_in_is_shown_and_not_the_last_rows() -> None:
+    for at, first in ((0, 0), (20, 16), (58, 46)):
+        touched = (np.arange(60) >= at).astype(float)
+        found = operator_table.operators(case(table(60, in_bad=touched)), T)
+        assert found is not None
+        assert column(found, "#") == [str(row) for row in range(first, first + 14)]
+        assert found.marked == at - first
+        assert found.caption.startswith("14 of the 60 operators of the step, around the first that met")
+        before = f"and {first} before these" if first else ""
+        after = f"and {46 - first} after these" if first < 46 else ""
+        assert found.more == " ".join(filter(None, (before, after)))
+
+
 def test_all_rows_stand_in_order_of_execution_with_the_break_last() -> None:
     found = operator_table.operators(case(table(60), origin={"row": 40}, operators_seen=80), T, whole=True)
     assert found is not None

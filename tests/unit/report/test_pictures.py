@@ -10,10 +10,11 @@ import pytest
 
 from forensics.analysis.evidence import Case
 from forensics.analysis.rank_steps import RankSteps, rank_steps
+from forensics.analysis.updates import last_update as updates
 from forensics.bundle.content import Header, Part
 from forensics.bundle.reader import Bundle, in_memory
 from forensics.report import html, magnitude_charts, pictures, step_charts
-from forensics.report.magnitudes import magnitudes, updates
+from forensics.report.magnitudes import changed_weights, magnitudes
 from forensics.report.resources import step_times
 from forensics.report.speech import Speech, speech
 from tests.unit.report import samples
@@ -150,6 +151,113 @@ def test_histograms_that_are_none_are_left_out() -> None:
     assert magnitudes(case(parts)) == ()
 
 
+def since_start(
+    before: dict[str, Any], now: dict[str, Any], *, step: int = 0, size: int = 0, fixed: tuple[str, ...] = ()
+) -> Case:
+    """A bundle with the weights' histograms at the start and now."""
+    parts = scalars(3)
+    parts["start"] = Part({"step": step}, {"weights": {**before, "size": [size] * len(before["name"])}})
+    parts["histograms"] = Part(None, {"weights": now})
+    if fixed:
+        table = {"name": now["name"], "trainable": [int(name not in fixed) for name in now["name"]]}
+        parts["model"] = Part({}, {"parameters": table})
+    return case(parts)
+
+
+NOTHING_SPECIAL = (0,) * 6
+
+
+def test_weights_are_drawn_beside_themselves_at_the_start() -> None:
+    before = histogram(("a", {-6: 10}, NOTHING_SPECIAL), ("b", {-2: 10}, NOTHING_SPECIAL))
+    now = histogram(("a", {-6: 30}, NOTHING_SPECIAL), ("b", {-2: 10}, NOTHING_SPECIAL))
+    (weights,) = magnitudes(since_start(before, now))
+    assert weights.before is not None
+    assert {int(at) - 64: weights.before[at] for at in np.flatnonzero(weights.before)} == {-6: 0.5, -2: 0.5}
+    assert "at the start" in magnitude_charts.magnitudes((weights,), T, "p", wide=False)
+    # A sample stands for the whole of its tensor.
+    sizes = {**before, "size": [30, 10]}
+    parts = scalars(3)
+    parts |= {"start": Part({"step": 7}, {"weights": sizes}), "histograms": Part(None, {"weights": now})}
+    (weights,) = magnitudes(case(parts))
+    assert weights.before is not None
+    assert weights.before[58] == 0.75
+    assert "after step 7" in magnitude_charts.magnitudes((weights,), T, "p", wide=True)
+
+
+def test_a_sample_of_too_little_stands_for_nothing() -> None:
+    before = histogram(("b", {-2: 10}, NOTHING_SPECIAL))
+    now = histogram(("a", {-6: 300}, NOTHING_SPECIAL), ("b", {-2: 10}, NOTHING_SPECIAL))
+    (weights,) = magnitudes(since_start(before, now))
+    assert weights.before is None
+    (weights,) = magnitudes(since_start(histogram(("other", {1: 9}, NOTHING_SPECIAL)), now))
+    assert weights.before is None
+
+
+def test_the_weights_that_changed_most_come_first_and_those_that_are_not_finite_before_them() -> None:
+    names = ("same", "grown", "lost", "broken", "bias", "frozen")
+    sound = {-6: 50, -5: 50}
+    before = histogram(*((name, sound if name != "bias" else {}, NOTHING_SPECIAL) for name in names))
+    before["special"][4] = (0, 100, 0, 0, 0, 0)
+    now = histogram(
+        ("same", {-6: 52, -5: 48}, NOTHING_SPECIAL),
+        ("grown", {-3: 50, -2: 50}, NOTHING_SPECIAL),
+        ("lost", {-6: 10, -5: 10}, (0, 80, 0, 0, 0, 0)),
+        ("broken", sound, (0, 0, 0, 0, 0, 1)),
+        ("bias", {-3: 100}, NOTHING_SPECIAL),
+        ("frozen", {3: 100}, NOTHING_SPECIAL),
+    )
+    found = changed_weights(since_start(before, now, fixed=("frozen",)))
+    assert [item.name for item in found] == ["broken", "lost", "grown"]
+    assert found[2].factor == pytest.approx(8.0)
+    svg = magnitude_charts.magnitudes(found, T, "p", wide=True)
+    assert {"typically 8 times as large" in svg, "80 % are 0" in svg, "1 % not finite" in svg} == {True}
+    assert "A typical element is 8 times as large as it was." in svg
+    assert "× 8" in magnitude_charts.magnitudes(found, T, "p", wide=False)
+
+
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize("power", [-64, -3, 63])
+def test_no_magnitude_is_off_the_axis(power: int, wide: bool) -> None:
+    parts = scalars(3)
+    parts["histograms"] = Part(None, {"weights": histogram(("w", {power: 4}, NOTHING_SPECIAL))})
+    svg = ElementTree.fromstring(magnitude_charts.magnitudes(magnitudes(case(parts)), T, "p", wide=wide))
+    # The first of this colour is the sign in the legend.
+    *_, bars = (path for path in svg.iter(f"{SVG}path") if path.get("class") == "f-bar")
+    place = float(str(bars.get("d"))[1:].split()[0])
+    assert 44 <= place <= float(str(svg.get("viewBox")).split()[2]) - 14
+    texts = [str(element.text) for element in svg.iter(f"{SVG}text")]
+    assert sum(text.startswith("1e") for text in texts) <= (13 if wide else 7)
+
+
+def test_weights_that_became_nothing_but_nan_have_no_factor() -> None:
+    before, now = histogram(("w", {-6: 4}, NOTHING_SPECIAL)), histogram(("w", {}, (0, 0, 0, 0, 0, 4)))
+    (item,) = changed_weights(since_start(before, now))
+    assert (item.bad, item.factor) == (1.0, None)
+
+
+def test_weights_of_which_nothing_is_known_at_the_start_or_now_are_not_compared() -> None:
+    some = histogram(("w", {-6: 4}, NOTHING_SPECIAL))
+    nothing = histogram(("w", {}, NOTHING_SPECIAL))
+    for before, now in ((some, nothing), (nothing, some), (histogram(("v", {1: 2}, NOTHING_SPECIAL)), some)):
+        assert changed_weights(since_start(before, now)) == ()
+    parts = scalars(3)
+    parts["histograms"] = Part(None, {"weights": some})
+    assert changed_weights(case(parts)) == ()
+
+
+@pytest.mark.parametrize("column", ["counts", "special", "size", "name"])
+def test_histograms_of_the_wrong_form_are_no_start(column: str) -> None:
+    now = histogram(("w", {-3: 4}, NOTHING_SPECIAL))
+    parts = scalars(3)
+    table = {**histogram(("w", {-6: 4}, NOTHING_SPECIAL)), "size": [4]}
+    table[column] = {"counts": np.zeros((1, 3)), "special": np.zeros(1), "size": [-5], "name": ["\x1b[31m"]}[column]
+    parts |= {"start": Part({"step": [1]}, {"weights": table}), "histograms": Part(None, {"weights": now})}
+    found = changed_weights(case(parts))
+    assert [item.name for item in found] == (["w"] if column == "size" else [])
+    (weights,) = magnitudes(case(parts))
+    assert (weights.before is not None) == (column == "size")
+
+
 # -- time and memory ------------------------------------------------------------------------------------------------
 
 
@@ -172,6 +280,31 @@ def test_one_long_step_does_not_flatten_the_others() -> None:
     svg = step_charts.step_times(found, T, "p", wide=True)
     assert "▲ longer than shown, up to 30 s" in svg
     assert "In the median step of 10 ms: 0 % waiting for input, 100 % the step itself" in svg
+
+
+@pytest.mark.parametrize(("state", "part"), [("waiting-for-input", "wait"), ("computing", "compute")])
+def test_the_step_that_a_hang_never_let_come_is_drawn(state: str, part: str) -> None:
+    parts = scalars(9, step_time=np.full(9, 0.1))
+    parts["trigger"] = Part({"kind": "hang", "step": 9, "message": "no step for 120 s", "state": state})
+    found = step_times(case(parts))
+    assert found is not None
+    assert (found.pending, found.steps[-1], getattr(found, part)[-1]) == (True, 10, 120.0)
+    assert found.beyond.tolist() == [10]
+    assert found.top == pytest.approx(0.4)
+    svg = step_charts.step_times(found, T, "p", wide=True)
+    assert "no step for 120 s" in svg
+    assert "Time of each step from 1 to 9" in svg
+    assert "In the median step of 100 ms" in svg
+    assert "The longest took 100 ms. No step came for 2 min after the last one." in svg
+
+
+@pytest.mark.parametrize("changes", [{"message": "no step"}, {"step": 7}, {"kind": "manual"}, {"message": ["x"]}])
+def test_without_a_known_silence_nothing_is_added(changes: dict[str, Any]) -> None:
+    parts = scalars(9, step_time=np.full(9, 0.1))
+    parts["trigger"] = Part({"kind": "hang", "step": 9, "message": "no step for 120 s", **changes})
+    found = step_times(case(parts))
+    assert found is not None
+    assert (found.pending, len(found.steps)) == (False, 9)
 
 
 def test_of_many_steps_the_longest_are_kept() -> None:

@@ -51,6 +51,72 @@ def test_nan_where_nothing_was_measured_is_no_mark() -> None:
     assert len(found.values) == 10
 
 
+NORMS = [1.0, 2.0, np.nan, np.nan, 1.0, np.nan]
+
+
+def marked(given: Case) -> list[float]:
+    found = panel(series.trajectory(given), "grad_norm")
+    return found.marks["nan"].tolist() if "nan" in found.marks else []
+
+
+def test_steps_at_which_no_gradient_was_measured_are_not_taken_for_nan() -> None:
+    assert marked(case(kind="killed", fatal=6, loss=np.ones(6), grad_norm=NORMS)) == []
+    assert marked(case(kind="nan-loss", fatal=6, loss=np.ones(6), grad_norm=NORMS)) == [6]
+    assert marked(case(kind="killed", fatal=6, loss=[1, 1, np.nan, 1, 1, 1], grad_norm=NORMS)) == [3]
+    overflow = [0, 0, 0, 1, 0, 0]
+    assert marked(case(kind="manual", fatal=6, loss=np.ones(6), grad_norm=NORMS, overflow=overflow)) == [4]
+    # Nobody ever measured one.
+    data = series.trajectory(case(kind="nan-loss", fatal=6, loss=np.ones(6), grad_norm=np.full(6, np.nan)))
+    assert data is not None
+    assert [item.name for item in data.panels] == ["loss"]
+
+
+def test_the_gradients_of_each_parameter_and_trips_tell_which_nan_was_measured() -> None:
+    parts = {
+        "trigger": Part({"kind": "manual", "step": 6}),
+        "scalars": Part({}, {"": {"step": np.arange(1, 7), "loss": np.ones(6), "grad_norm": NORMS}}),
+        "gradients": Part(None, {"": {"step": [3.0, 5.0], "parameter": ["w"], "norm": np.array([[np.inf], [1.0]])}}),
+        "events": Part(None, {"": {"time": [0.0, 1], "step": [4, 6], "kind": ["skip", "end"], "message": ["", ""]}}),
+    }
+    assert marked(Case(samples.bundle(parts))) == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("the loss is NaN", [4]),
+        ("the loss is minus infinite", [4]),
+        ("147 gradient elements are NaN or Inf while the loss is 1.1", [4]),
+        ("gradients overflowed 5 times in a row", [4]),
+        ("the loss jumped to 1.02754, from 0.0893291", []),
+        ("SIGUSR1", []),
+        ("ValueError: the loss is NaN", []),
+    ],
+)
+def test_only_trips_on_values_that_are_not_finite_make_an_unmeasured_norm_a_nan(
+    message: str, expected: list[float]
+) -> None:
+    parts = {
+        "trigger": Part({"kind": "manual", "step": 6}),
+        "scalars": Part({}, {"": {"step": np.arange(1, 7), "loss": np.ones(6), "grad_norm": NORMS}}),
+        "events": Part(None, {"": {"time": [0.0], "step": [4], "kind": ["trip"], "message": [message]}}),
+    }
+    assert marked(Case(samples.bundle(parts))) == expected
+
+
+@pytest.mark.parametrize("name", ["loss_scale", "step_time", "input_wait", "host_rss", "device_memory", "overflow"])
+def test_what_the_recorder_measures_itself_is_unmeasured_where_it_is_nan(name: str) -> None:
+    columns: dict[str, Any] = {"loss": np.ones(6), name: [1.0, 1.0, 1.0, np.nan, 1.0, 1.0]}
+    given = case(kind="killed", **columns)
+    assert not series.nan_is_a_value(name, given).any()
+    assert not series.nan_is_a_value("overflow", given).any()
+
+
+def test_a_rate_that_turned_nan_is_a_nan() -> None:
+    given = case(kind="killed", loss=np.ones(3), learning_rate=[0.1, 0.1, np.nan])
+    assert series.nan_is_a_value("learning_rate", given).all()
+
+
 def test_a_loss_that_was_never_recorded_is_not_a_loss_of_nan() -> None:
     data = series.trajectory(case(kind="exception", learning_rate=[0.1, 0.1]))
     assert data is not None
@@ -181,3 +247,13 @@ def test_operators_far_from_any_limit_have_no_headroom_to_show() -> None:
     assert series.headroom(case_, None) is None
     del table["headroom"]
     assert series.headroom(Case(samples.bundle({"autopsy": Part({}, {"operators": table})})), None) is None
+
+
+def test_a_run_that_went_on_after_a_jump_has_no_last_step_before_its_end() -> None:
+    parts = {
+        "trigger": Part({"kind": "loss-spike", "step": 3, "went_on": {"step": 6, "state": "finished"}}),
+        "scalars": Part({}, {"": {"step": np.arange(1, 7), "loss": [1.0, 1, 9, 1, 1, 1]}}),
+    }
+    data = series.trajectory(Case(samples.bundle(parts)))
+    assert data is not None
+    assert (data.fatal, data.last) == (None, 6)

@@ -45,7 +45,7 @@ def test_no_terminal_escape_gets_through() -> None:
 def test_a_bundle_that_lacks_something_says_so() -> None:
     shown = text.render(samples.diagnosis(), samples.bundle(missing={"weights": "over the budget"}), T)
     assert "Not recorded: weights – over the budget." in shown
-    assert "weights  over the budget" in shown
+    assert shown.count("over the budget") == 1
     assert "missing" not in said()
 
 

@@ -110,6 +110,42 @@ def test_a_job_names_its_rank_on_the_first_screen() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("state", "again", "words"),
+    [
+        ("finished", [], "the run went on to step 1200, and finished"),
+        ("failed", [], "the run went on to step 1200, and ended with an exception"),
+        ("computing", [], "the run went on, to step 1200 at least"),
+        ("", [1100, 1150], "the run went on, to step 1200 at least; values were not finite again at steps 1100, 1150"),
+    ],
+)
+def test_a_run_that_went_on_is_said_to(state: str, again: list[int], words: str) -> None:
+    went_on = {"step": 1200, "state": state, "again": again}
+    parts = {"trigger": Part({"kind": "loss-spike", "step": 1042, "went_on": went_on})}
+    shown = build(samples.diagnosis(), samples.bundle(parts), T).verdict.facts
+    assert facts(shown)["Afterwards"] == words
+    case = Case(samples.bundle({**samples.content(), **parts}))
+    captions = [table.caption for table in (tables.batch(case, T), tables.gradients(case, T)) if table]
+    assert captions == ["The batch of step 1042", "Gradients of step 1042, worst first"]
+    assert "Afterwards" not in facts(build(samples.diagnosis(), samples.bundle({}), T).verdict.facts)
+
+
+def test_a_verdict_on_a_whole_run_began_nowhere() -> None:
+    verdict = replace(samples.diagnosis().verdict, step=1200)
+    view = build(samples.diagnosis(verdict=verdict), samples.bundle({}), T)
+    shown = facts(view.verdict.facts)
+    assert (shown["Step"], shown["Recorded"]) == ("1200", "step 1042, 2026-01-01 00:17:41 UTC")
+    assert "Began" not in shown
+    assert view.title.startswith("log-of-nonpositive at step 1200 ")
+
+
+def test_nobody_asked_for_what_was_read_from_the_ring_of_a_run_that_finished() -> None:
+    trigger = {"kind": "manual", "step": 400, "message": "the run finished after step 400"}
+    subject = replace(samples.diagnosis().subject, trigger=trigger)
+    shown = facts(build(samples.diagnosis(subject=subject), samples.bundle({}), T).verdict.facts)
+    assert shown["Recorded because"] == "the run finished; this was read from its ring"
+
+
 def test_a_verdict_about_an_earlier_step_also_names_the_step_of_the_trip() -> None:
     verdict = replace(samples.diagnosis().verdict, step=1030)
     shown = facts(build(samples.diagnosis(verdict=verdict), samples.bundle({}), T).verdict.facts)
@@ -672,7 +708,11 @@ def test_a_quiet_rule_that_measured_nothing_could_not_look() -> None:
     ("quiet", "fires", "note"),
     [
         (Quiet(1.2, 3.0, t("x"), "divergence"), "above 3", "x"),
-        (Quiet(4.0, 3.0, t("x"), "divergence"), "above 3", "x; past it, but the rule asks for more than this"),
+        (
+            Quiet(4.0, 3.0, t("x"), "divergence"),
+            "above 3",
+            "x; past this limit; another condition of the rule did not hold",
+        ),
         (Quiet(0.5, 0.001, t("x"), "vanishing-gradients"), "below 0.001", "x"),
         (Quiet(1.142, -0.01, t("x"), "abnormal-loss"), "below -0.01", "x"),
         (Quiet("nan-loss", "hang", t("x"), "hang"), "hang", "x"),
@@ -733,6 +773,20 @@ def test_deep_stacks_keep_their_innermost_frames() -> None:
     assert traces[0].frames.more == "and 84 before these"
     assert traces[0].quote is None
     assert traces[0].type == "exception"
+
+
+def test_frames_of_a_library_are_grey_and_say_whose_they_are() -> None:
+    library = "/usr/lib/python3.11/site-packages/mindspore/train/model.py"
+    stack = [{"file": "/p/model.py", "line": 3, "own": True}, {"file": library, "line": 9, "own": False}]
+    mixed, foreign = [{"type": "E", "frames": stack}], [{"type": "E", "frames": stack[1:]}]
+    (trace,) = surroundings.exceptions(Case(samples.bundle({"exception": Part({"chain": mixed})})), T)
+    assert [(row[0].text, row[0].tone) for row in trace.frames.rows] == [
+        ("model.py:3", ""),
+        ("mindspore: model.py:9", "quiet"),
+    ]
+    assert (trace.frames.marked, trace.frames.more) == (0, "")
+    (trace,) = surroundings.exceptions(Case(samples.bundle({"exception": Part({"chain": foreign})})), T)
+    assert trace.frames.more == "No line of the program itself is among them: all are a library's."
 
 
 def test_an_exception_without_frames() -> None:
@@ -801,7 +855,8 @@ def test_a_bundle_that_lacks_something_says_what_and_why() -> None:
     assert (whole.complete, whole.sentence) == (True, "The bundle is complete.")
     lacking = surroundings.completeness(samples.bundle({}, {"weights": "over the budget"}), T)
     assert not lacking.complete
-    assert facts(lacking.lacking) == {"weights": "over the budget"}
+    # The sentence says it all: nothing is said twice.
+    assert lacking.lacking == ()
     assert lacking.sentence == "Not recorded: weights – over the budget."
     assert not lacking.damaged
 
@@ -810,7 +865,7 @@ def test_damage_that_was_met_while_reading_is_lacking_too() -> None:
     bundle = samples.bundle({})
     bundle.damaged["autopsy"] = "checksum"
     found = surroundings.completeness(bundle, T)
-    assert facts(found.lacking) == {"autopsy": "damaged: checksum"}
+    assert found.lacking == ()
     assert found.sentence == "Damaged in the bundle: autopsy – checksum."
     assert found.damaged
 
@@ -821,12 +876,28 @@ def test_parts_that_lack_for_one_reason_are_named_together_and_many_are_cut() ->
         "Not recorded: batch, weights – the device hangs."
     )
     many = {f"part-{at}": f"reason {at}" for at in range(5)}
-    assert surroundings.completeness(samples.bundle({}, many), T).sentence == (
-        "Not recorded: part-0 – reason 0; part-1 – reason 1; part-2 – reason 2 …"
-    )
-    alike = {f"part-{at}": "" for at in range(20)}
-    sentence = surroundings.completeness(samples.bundle({}, alike), T).sentence
-    assert sentence.endswith("part-7…")
+    found = surroundings.completeness(samples.bundle({}, many), T)
+    assert found.sentence == "Not recorded: part-0 – reason 0; part-1 – reason 1; part-2 – reason 2 …"
+    assert facts(found.lacking) == many
+    alike = {f"part-{at}": "lost" for at in range(20)}
+    found = surroundings.completeness(samples.bundle({}, alike), T)
+    assert found.sentence.endswith("part-7… – lost.")
+    assert facts(found.lacking) == {", ".join(alike): "lost"}
+    countless = {f"part-{at}": f"reason {at}" for at in range(100)}
+    listing = surroundings.completeness(samples.bundle({}, countless), T).lacking
+    assert (len(listing), listing[-1].value) == (surroundings.FACTS_SHOWN, "and 61 more")
+    shown = text.render(samples.diagnosis(), samples.bundle({}, countless), T)
+    assert shown.rstrip().endswith("  part-5 – reason 5\n  and 34 more")
+    long = surroundings.completeness(samples.bundle({}, {"batch": "x" * 300}), T)
+    assert facts(long.lacking) == {"batch": "x" * 300}
+
+
+def test_elements_that_were_left_out_are_lacking_though_their_section_is_there() -> None:
+    parts = {"batch": Part({"reason": "left out"}), "random_state": Part({"reason": "left out"})}
+    found = surroundings.completeness(samples.bundle(parts), T)
+    assert found.sentence == "Not recorded: elements of the batch, states of the random generators – left out."
+    assert not found.complete
+    assert surroundings.completeness(samples.bundle({"batch": Part({"reason": 5})}), T).complete
 
 
 def test_ranks_are_named_in_a_job_only() -> None:
