@@ -1,7 +1,7 @@
 """Every error that the package raises on purpose.
 
 Each class carries a `slug` (a stable name for documentation and scripts), a `remedy` (what the user can
-do about it) and the `exit_code` that the command line ends with.
+do about it, where nothing more exact is known) and the `exit_code` that the command line ends with.
 """
 
 from __future__ import annotations
@@ -11,20 +11,28 @@ from typing import Any, ClassVar
 
 
 class ForensicsError(Exception):
-    """Base of all errors of this package. `str()` is one line: what is wrong, with which file, and what to do."""
+    """Base of all errors of this package. `str()` is one line: what is wrong, with which file, and what to do.
+
+    Attributes:
+        message: what is wrong.
+        path: with which file or folder, or None.
+        hint: what to do about this very error; None: what its class says.
+    """
 
     slug: ClassVar[str] = "error"
     remedy: ClassVar[str] = ""
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, *, path: Path | str | None = None) -> None:
+    def __init__(self, message: str, *, path: Path | str | None = None, hint: str | None = None) -> None:
         self.message = message
         self.path = None if path is None else str(path)
+        self.hint = hint
         super().__init__(message)
 
     def __str__(self) -> str:
         where = "" if self.path is None else f"{printable(self.path)}: "
-        advice = f" ({self.remedy})" if self.remedy else ""
+        hint = self.remedy if self.hint is None else self.hint
+        advice = f" ({hint})" if hint else ""
         return printable(f"{where}{self.message}{advice}")
 
 
@@ -59,8 +67,10 @@ class NothingToRecover(ForensicsError):
     slug = "nothing-to-recover"
     remedy = "what is there already can be read with msforensics analyze"
 
-    def __init__(self, message: str, *, path: Path | str | None = None, settled: bool = False) -> None:
-        super().__init__(message, path=path)
+    def __init__(
+        self, message: str, *, path: Path | str | None = None, settled: bool = False, hint: str | None = None
+    ) -> None:
+        super().__init__(message, path=path, hint=hint)
         self.settled = settled
 
 
@@ -82,7 +92,7 @@ class LimitExceeded(ForensicsError):
     """A part of the bundle is larger than a sound bundle's ever is, or than the caller allowed."""
 
     slug = "limit-exceeded"
-    remedy = "raise the limit if you set one; otherwise the file is damaged or was made to do harm"
+    remedy = "the file is damaged or was made to be too large; use another copy, or another bundle of the same run"
 
 
 class BundleNotWritten(ForensicsError):
@@ -141,4 +151,6 @@ class TrainingTripped(ForensicsError, RuntimeError):
 
 def printable(text: str) -> str:
     """Text on one line for a terminal: control characters and lone surrogates become visible escapes."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode("ascii") for c in text)

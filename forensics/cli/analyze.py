@@ -195,10 +195,11 @@ def _drawn(name: str, diagnosis: Diagnosis, bundle: Bundle, t: Speech) -> str:
     from forensics.report import html, pictures
 
     if name not in pictures.CAPTIONS:
-        raise ConfigurationError(f"there is no figure {name!r}; there are: {', '.join(pictures.CAPTIONS)}")
+        raise ConfigurationError(f"there is no figure {name!r}", hint=f"there are: {', '.join(pictures.CAPTIONS)}")
     picture = pictures.one(name, diagnosis, Case(bundle), t)
     if picture is None:
-        raise ConfigurationError(f"the bundle holds nothing to draw the figure {name} from")
+        hint = "the report without --figure shows those that there are"
+        raise ConfigurationError(f"the bundle holds nothing to draw the figure {name} from", hint=hint)
     return html.figure(picture)
 
 

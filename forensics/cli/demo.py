@@ -49,7 +49,7 @@ def demo(context: click.Context, out: Path, mode: str) -> None:
 
     missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise ConfigurationError(f"the demo needs {' and '.join(missing)}: pip install 'msforensics[demo]'")
+        raise ConfigurationError(f"the demo needs {' and '.join(missing)}", hint="pip install 'msforensics[demo]'")
     script = out / "train.py"
     source = Path(__file__).resolve().parent.parent / "demo" / "train.py"
     try:
@@ -57,7 +57,8 @@ def demo(context: click.Context, out: Path, mode: str) -> None:
         if not script.exists():  # one that the user changed stays as it is
             shutil.copyfile(source, script)
     except OSError as error:
-        raise OutputNotWritten(f"cannot be written: {error.strerror}", path=script) from error
+        hint = "name another folder with --out"
+        raise OutputNotWritten(f"cannot be written: {error.strerror}", path=script, hint=hint) from error
     before = set(out.glob("rank_*/*.h5"))
     click.echo(f"Training {script} in {mode} mode until it fails ...")
     # The demonstration's own warnings would hide the one line that matters.
@@ -72,7 +73,9 @@ def demo(context: click.Context, out: Path, mode: str) -> None:
     bundles = sorted(set(out.glob("rank_*/*.h5")) - before)
     if not bundles:
         tail = "\n".join(run.stdout.splitlines()[-20:])
-        raise OutputNotWritten(f"the training left no bundle (exit code {run.returncode}):\n{tail}", path=out)
+        hint = f"the script is {script}: run it by itself"
+        text = f"the training left no bundle (exit code {run.returncode}):\n{tail}"
+        raise OutputNotWritten(text, path=out, hint=hint)
     last = next((line for line in reversed(run.stdout.splitlines()) if line.startswith("forensics.errors.")), "")
     click.echo(f"The training ended with\n  {last}\n")
     click.echo(f"$ msforensics analyze {bundles[-1]}\n")

@@ -34,8 +34,9 @@ def inspect(bundle: Path, everything: bool) -> None:
     Example:
       msforensics inspect runs/exp42/rank_0/step-00001042-nan-loss.h5
     """
-    from forensics.cli import isolation
+    from forensics.cli import chosen, isolation
 
+    bundle = chosen.bundle(bundle)
     isolation.run(lambda: _list(bundle, everything), bundle)
 
 

@@ -35,6 +35,8 @@ MAX_BYTES = 400 * 2**20
 BYTES_PER_BYTE = 8
 # How often the memory is looked at, in seconds.
 _POLL = 0.02
+# What may be done about a file whose reading takes too much.
+_UNLIMITED = "it may be damaged or made to do harm; --debug reads a file that you trust without this limit"
 _CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP")
 
 
@@ -150,12 +152,14 @@ class _Child:
             return None
         file = self.reading or str(subject)
         if self._outgrown:
-            return LimitExceeded(f"reading it takes more than {self._limit // 2**20} MiB of memory", path=file)
+            size = f"{self._limit // 2**20} MiB"
+            return LimitExceeded(f"reading it takes more than {size} of memory", path=file, hint=_UNLIMITED)
         with suppress(ValueError):
             name = signal.Signals(-self._status).name
             if name == "SIGXCPU":
                 seconds = supervision.allowed(Path(file))
-                return LimitExceeded(f"reading it takes more than {seconds:.0f} s of processor time", path=file)
+                text = f"reading it takes more than {seconds:.0f} s of processor time"
+                return LimitExceeded(text, path=file, hint=_UNLIMITED)
             if name in _CRASHES:
                 return BundleDamaged(f"damaged in a way that crashes the HDF5 library ({name})", path=file)
             return BundleDamaged(f"the process that read it was ended by {name}", path=file)
@@ -171,7 +175,7 @@ class _Child:
         name, text = said["raised"], said["text"]
         known = getattr(errors, name, None)
         if isinstance(known, type) and issubclass(known, ForensicsError):
-            raise known(text, path=said["path"])
+            raise known(text, path=said["path"], hint=said["hint"])
         if name in _KNOWN:
             raise _KNOWN[name](text)
         if name == "UsageError":
@@ -205,7 +209,8 @@ def _work(action: Callable[[], Any], end: int) -> NoReturn:  # pragma: no cover 
             with suppress(Exception):
                 sys.stdout.flush()
             text = error.message if isinstance(error, ForensicsError | click.ClickException) else str(error)
-            tell("raised", type(error).__name__, text=text[:5000], path=getattr(error, "path", None))
+            more = {"path": getattr(error, "path", None), "hint": getattr(error, "hint", None)}
+            tell("raised", type(error).__name__, text=text[:5000], **more)
         with suppress(Exception):
             sys.stderr.flush()
     finally:

@@ -41,7 +41,8 @@ def _recover(directory: Path) -> bool:
     except NothingToRecover as error:
         if not error.settled:
             raise
-        say(str(error))  # all is well
+        # All is well, which is no matter for the words of an error. Stdout is for paths of bundles alone.
+        say(f"{error.path}: the end of each run is known already, {error.message}; {error.hint}")
         return False
     for path in done.written:
         click.echo(str(path))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import textwrap
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from forensics.analysis.rule import Rule
 
 WIDTH = 80
+_LONGEST = 80
 
 
 @click.command()
@@ -41,7 +44,18 @@ def rules(context: click.Context, rule_id: str | None) -> None:
     elif rule_id in known:
         click.echo(explained(known[rule_id]))
     else:
-        raise click.UsageError(f"there is no rule {rule_id!r}; msforensics rules lists them", context)
+        near = meant(rule_id, known)
+        hint = f"did you mean {near}?" if near else "msforensics rules lists them"
+        raise click.UsageError(f"there is no rule {rule_id!r}; {hint}", context)
+
+
+def meant(wrong: str, known: Iterable[str]) -> str:
+    """The rules whose names are near to one that does not exist, e.g. "bad-input-batch"; empty when none is."""
+    text = wrong[:_LONGEST].lower().replace("_", "-")
+    names = list(known)
+    near = difflib.get_close_matches(text, names, 3) if text else []
+    parts = [name for name in names if len(text) > 2 and text in name]
+    return " or ".join(list(dict.fromkeys([*parts, *near]))[:3])
 
 
 def explained(item: Rule) -> str:

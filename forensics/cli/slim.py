@@ -39,16 +39,18 @@ def slim(bundle: Path, target: Path, size: str) -> None:
     Example:
       msforensics slim runs/exp42/rank_0/step-00001042-nan-loss.h5 -o ticket.h5
     """
-    from forensics.cli import isolation
+    from forensics.cli import chosen, isolation
 
     limit = _bytes(size)
+    bundle = chosen.bundle(bundle)
     isolation.run(lambda: _slim(bundle, target, limit), bundle)
 
 
 def _bytes(text: str) -> int:
     found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s*([A-Za-z]*)", text.strip())
     if found is None or found[2].upper() not in _UNITS or not float(found[1]):
-        raise ConfigurationError(f"--max-size {text} is no size such as 500kB, 10MB or 1GiB")
+        hint = "a number and a unit, such as 500kB, 10MB or 1GiB; units: B, kB, MB, GB, KiB, MiB, GiB"
+        raise ConfigurationError(f"--max-size {text} is no size", hint=hint)
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
@@ -67,7 +69,8 @@ def _slim(path: Path, target: Path, limit: int) -> None:
         while len(data := _image(bundle, path, copy, verdict.cause)) > limit:
             if next(step, _DONE) is _DONE:
                 size = units.size(len(data))
-                raise LimitExceeded(f"a copy cannot be smaller than {size}; allow more with --max-size", path=path)
+                hint = f"allow that much with --max-size; {limit} bytes were allowed"
+                raise LimitExceeded(f"a copy cannot be smaller than {size}", path=path, hint=hint)
         _write(data, target, bundle)
         after = diagnose(in_memory(copy.content, bundle.header, copy.missing)).verdict
         click.echo(f"{visible(target)}: {units.size(len(data))}, was {units.size(path.stat().st_size)}")
@@ -115,7 +118,7 @@ def _write(data: bytes, target: Path, bundle: Bundle) -> None:
     from forensics.cli import output
 
     if target.is_dir():
-        raise OutputNotWritten("this is a folder", path=target)
+        raise OutputNotWritten("this is a folder", path=target, hint="name a file in it with -o")
     output.put(data, target, lambda file: _is_copy(file, bundle), "copy")
 
 

@@ -23,8 +23,9 @@ def verify(context: click.Context, bundle: Path) -> None:
     Example:
       msforensics verify runs/exp42/rank_0/step-00001042-nan-loss.h5
     """
-    from forensics.cli import isolation
+    from forensics.cli import chosen, isolation
 
+    bundle = chosen.bundle(bundle)
     if isolation.run(lambda: _check(bundle), bundle):
         context.exit(1)
 

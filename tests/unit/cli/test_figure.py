@@ -33,7 +33,7 @@ def test_a_figure_goes_to_stdout(tmp_path: Path) -> None:
 
 def test_a_figure_that_is_none_is_an_error_of_one_line(tmp_path: Path) -> None:
     bundle = samples.write(tmp_path / "b.h5")
-    for name, says in (("loss", "there is no figure 'loss'; there are: last-steps"), ("ranks", "nothing to draw")):
+    for name, says in (("loss", "there is no figure 'loss' (there are: last-steps"), ("ranks", "nothing to draw")):
         result = run(bundle, "--figure", name)
         assert result.exit_code == 2 or result.exit_code == 1
         assert says in result.output

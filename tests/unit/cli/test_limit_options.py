@@ -41,11 +41,19 @@ def test_reports_say_which_limits_were_changed(file: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [("--limit", "loss-spike"), ("--limit", "x.y=1"), ("--limit", "loss-spike.rise=-1"), ("--limits", "/no")],
+    ("arguments", "hint"),
+    [
+        (("--limit", "loss-spike"), "(for example --limit loss-spike.deviations=20;"),
+        (("--limit", "x.y=1"), "(msforensics rules lists them)"),
+        (("--limit", "loss-spik.rise=1"), "(did you mean 'loss-spike'?)"),
+        (("--limit", "loss-spike.risen=1"), "(there are: loss-spike."),
+        (("--limit", "loss-spike.deviations=-1"), "must be above 0, not -1 (msforensics rules loss-spike shows"),
+        (("--limits", "/no"), "(check the path that --limits was given)"),
+        (("--limits", __file__), "(a file of limits has lines such as [loss-spike]"),
+    ],
 )
-def test_what_is_refused_is_wrong_usage_in_one_line(arguments: tuple[str, str]) -> None:
+def test_what_is_refused_is_wrong_usage_in_one_line(arguments: tuple[str, str], hint: str) -> None:
     result = run("--format", "json", *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert len(result.stderr.splitlines()) == 1
-    assert "msforensics rules ID" in result.stderr
+    assert hint in result.stderr
