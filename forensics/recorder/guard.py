@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from forensics.errors import TrainingTripped, printable
+from forensics.errors import ForensicsError, TrainingTripped, printable
 
 logger = logging.getLogger("forensics")
 T = TypeVar("T")
@@ -42,8 +42,11 @@ def nobody(where: str, error: BaseException) -> None:
 def brief(message: object) -> str:
     """What a line of the log says of a message: its first line that has words in it, cut to `BRIEF` characters.
 
-    MindSpore's messages go over pages, with rules and call stacks, and some begin with them.
+    MindSpore's messages go over pages, with rules and call stacks, and some begin with them. Of our own errors, the
+    path comes last: it may be long, and what is wrong must not be cut off.
     """
+    if isinstance(message, ForensicsError):
+        message = message.message if message.path is None else f"{message.message}: {message.path}"
     lines = (" ".join(line.split()) for line in str(message)[:10_000].splitlines())
     words = [line for line in lines if any(map(str.isalnum, line))][:2]
     # "RuntimeError:" alone is what is left of a message that begins with an empty line.
@@ -104,7 +107,11 @@ class Guard:
             text, trace = type(error).__name__, ""
         self.failures[where] = Failure(where, 1, text, trace, time.time())
         try:
-            logger.warning("the flight recorder failed in %s and goes on without it: %s", where, brief(text))
+            logger.warning(
+                "the flight recorder failed in %s and goes on without it: %s",
+                where,
+                brief(error if isinstance(error, ForensicsError) else text),
+            )
         except Exception:  # noqa: S110 — a broken logging handler is not the run's problem
             pass
         try:

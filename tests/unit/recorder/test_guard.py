@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from forensics.errors import TrainingTripped
+from forensics.errors import BundleNotWritten, TrainingTripped
 from forensics.recorder.guard import BRIEF, GIVE_UP_AFTER, Guard, Surfaced, brief
 
 
@@ -94,6 +94,14 @@ def test_an_error_without_a_text() -> None:
 )
 def test_a_line_of_the_log_is_short(message: object, line: str) -> None:
     assert brief(message) == line
+
+
+def test_of_our_own_errors_the_reason_is_never_cut_off(caplog: pytest.LogCaptureFixture) -> None:
+    error = BundleNotWritten("could not be written: No space left on device", path="/far/" * 60 + "b.h5")
+    assert brief(error).startswith("could not be written: No space left on device: /far/")
+    assert len(brief(error)) == BRIEF
+    Guard().note("writing evidence", error)
+    assert "No space left on device" in caplog.text
 
 
 def test_a_failure_is_logged_in_one_short_line(caplog: pytest.LogCaptureFixture) -> None:
