@@ -65,8 +65,8 @@ class LossSpike(Rule):
         over = tripped and got_over(case.loss, at)
         # A jump that the recorder stopped at had no time to stay or to come back: then its height decides. Where
         # losses jump by nature (rare classes), or a jump is small beside where the loss began, it is a note.
-        high = rise >= limits["rise"].warning and (value >= 2 * limit.info or tripped)
-        grave = not over and (stayed >= PATIENCE or (high and not common))
+        high = rise >= limits["rise"].warning and (value >= 2 * limit.info or (tripped and not over))
+        grave = stayed >= PATIENCE or (high and not common)
         points = max(80.0, score(value, limit)) if grave else min(74.0, score(value, limit))
         step = int(case.steps[at])
         return Finding(

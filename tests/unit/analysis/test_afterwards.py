@@ -28,7 +28,7 @@ JUMP = 60
 
 def losses(steps: int) -> npt.NDArray[np.float64]:
     """As the rings that `leave` makes, with a jump."""
-    values = 1 / (1 + np.arange(1, steps + 1) / 10)
+    values = 1 / (1 + np.arange(1, steps + 1) / 10) + 0.05 * np.random.default_rng(1).normal(size=steps)
     if steps >= JUMP:
         values[JUMP - 1] += 0.9
     return values
