@@ -10,12 +10,15 @@ from forensics.analysis.evidence import Case, as_step, mapping, mappings, number
 from forensics.analysis.fingerprint import base_name
 from forensics.analysis.judgement import Judgement
 from forensics.analysis.message import Message, t
+from forensics.analysis.operators import base_name as base_op
 from forensics.analysis.operators import family
-from forensics.analysis.origin import Break
-from forensics.analysis.remedies import REMEDIES, SCALING, at_singular_point, fitting
+from forensics.analysis.origin import SIXTEEN_BITS, Break
+from forensics.analysis.remedies import EPSILON_16, REMEDIES, SCALING, WEIGHTS_16, at_singular_point, fitting
 
 # From here on a negative constant is there to mask (own; float16 itself ends at 6.55e4).
 _MASK = -1e4
+# A small number, or a name for one.
+_EPSILON = re.compile(r"\beps|epsilon|\de-\d|\b0?\.00", re.IGNORECASE)
 _CONVERSION = re.compile(r"float16|fp16|half|astype|cast|\.to\(", re.IGNORECASE)
 
 
@@ -66,17 +69,66 @@ def _unseen(case: Case) -> tuple[Message, ...]:
 
 def _own_remedy(case: Case, found: Break | None, judgement: Judgement) -> tuple[Message, ...]:
     steps = fitting(judgement.cause, device=case.device_target, mask=found is not None and _masks(found))
-    own = _own_conversion(case, found) if judgement.cause in ("fp16-overflow", "fp16-underflow") else None
-    if own is None or found is None:
+    if judgement.cause not in ("fp16-overflow", "fp16-underflow") or found is None:
         return steps
-    first = t(
+    own = _own_conversion(case, found)
+    steps = tuple(step for step in steps if not _ruled_out(case, found, step))
+    if judgement.cause == "fp16-underflow" and (producer := _vanished_in(found)):
+        first = _before(found, producer, own)
+        return (*first, *(item for item in steps if item is not REMEDIES[judgement.cause][0]))
+    if own is None:
+        return steps
+    first_step = t(
         "{place} converts to float16 itself: do not convert the inputs of {op}, or convert them back to float32 before "
         "it.",
         place=own,
         op=found.op,
     )
     general = REMEDIES[judgement.cause][0]
-    return (first, *(item for item in steps if item is not general))
+    return (first_step, *(item for item in steps if item is not general))
+
+
+def _vanished_in(found: Break) -> str:
+    """The operator whose own 16-bit result is 0 already, so that a conversion after it comes too late; else ""."""
+    # What divides, and what a logarithm of two operands is taken of, comes last.
+    inputs = found.inputs[::-1] if found.family in ("division", "log") else found.inputs
+    names = [item.producer for item in inputs if item.zero and item.dtype in SIXTEEN_BITS]
+    return names[0] if names and names[0] and family(names[0]) != "cast" else ""
+
+
+def _before(found: Break, producer: str, own: str | None) -> tuple[Message, ...]:
+    given = {"producer": producer, "op": found.op, "kind": found.reduced_type}
+    if own is None:
+        first = t(
+            "Keep {producer} in float32 as well as {op}, for its result is 0 in {kind} already, and what feeds it if "
+            "that is 0 too: cast its input with ops.cast(x, mindspore.float32), or cell.to_float(mindspore.float32). A "
+            "cast between {producer} and {op} comes too late.",
+            **given,
+        )
+    else:
+        first = t(
+            "{place} converts to float16 itself: leave that out, or convert back to float32 before {producer} at the "
+            "latest, for its result is 0 in {kind} already; earlier, if what feeds it is 0 too. A conversion between "
+            "{producer} and {op} comes too late.",
+            place=own,
+            **given,
+        )
+    joined = t("Or take ops.log_softmax on float32 logits in place of {producer} and {op}: no 0 comes up.", **given)
+    softmax = base_op(producer).startswith("softmax") and found.family == "log"
+    return (first, joined) if softmax else (first,)
+
+
+def _ruled_out(case: Case, found: Break, step: Message) -> bool:
+    """Whether the bundle shows that a step has no object here: no epsilon in the code, no weight in 16 bits."""
+    if step is EPSILON_16:
+        lines = _recorded_lines(case, found.source.file).values() if found.source is not None else ()
+        small = any(0 < abs(value) < 1e-3 for value in found.scalars)
+        return bool(lines) and not small and not any(_EPSILON.search(line) for line in lines)
+    if step is WEIGHTS_16:
+        tables = (case.weights, case.bundle.table("model", "parameters"))
+        kinds = {kind.lower() for table in tables for kind in text_column(table, "dtype")} - {""}
+        return found.phase != "backward" and "float32" in kinds and not kinds & set(SIXTEEN_BITS)
+    return False
 
 
 def _masks(found: Break) -> bool:

@@ -7,7 +7,7 @@ import math
 from forensics.analysis.finding import Status
 from forensics.analysis.instability import Instability
 from forensics.analysis.judgement import Judgement
-from forensics.analysis.message import Message, counted, figure, t
+from forensics.analysis.message import Message, counted, figure, t, whole
 from forensics.analysis.operators import base_name, is_gradient
 from forensics.analysis.origin import Break, Operand
 from forensics.analysis.reduced_precision import judge_reduced_precision
@@ -42,8 +42,8 @@ def judge_break(found: Break, unrest: Instability | None, step: int | None, loss
     return _weakened(judgement, found)
 
 
-def _labels(found: Break) -> Judgement | None:
-    """Class indices outside the classes: integers beside scores with fewer columns."""
+def labels_past(found: Break) -> tuple[Operand, int] | None:
+    """Class indices outside the classes, and how many classes there are: integers beside scores with fewer columns."""
     if found.family not in ("label", "softmax"):
         return None
     scores = [item for item in found.inputs if not item.integer and len(item.shape) >= 2]
@@ -53,11 +53,20 @@ def _labels(found: Break) -> Judgement | None:
     classes, labels = scores[0].shape[-1], indices[0]
     if labels.smallest == labels.largest == -100 or (labels.largest < classes and labels.smallest >= -100):
         return None
-    detail = t("label {label} of {classes} classes", label=figure(labels.largest), classes=classes)
+    return labels, classes
+
+
+def _labels(found: Break) -> Judgement | None:
+    past = labels_past(found)
+    if past is None:
+        return None
+    labels, classes = past
+    wrong = labels.largest if labels.largest >= classes else labels.smallest
+    detail = t("label {label}; valid are 0 to {top}", label=whole(wrong), top=classes - 1)
     reason = t(
         "Labels run from {low} to {high}; {classes} classes are 0 to {top}.",
-        low=figure(labels.smallest),
-        high=figure(labels.largest),
+        low=whole(labels.smallest),
+        high=whole(labels.largest),
         classes=classes,
         top=classes - 1,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ import numpy as np
 
 from forensics.analysis import held, ranks
 from forensics.analysis import limits as own_limits
+from forensics.analysis.clipping import with_norm
 from forensics.analysis.combination import (
     chain_of,
     order_findings,
@@ -118,7 +120,7 @@ def diagnose(
     origin = origin_of(findings, chosen)
     verdict = verdict_of(case, chosen)
     lead = lead_time(case, [rule for rule in asked if rule.online], thresholds, findings)
-    told = with_setting(findings, lead)
+    told = with_norm(with_setting(findings, lead), case, math.inf if lead is None else lead.step)
     # A link of the chain is one of the findings, with all that was observed of it.
     links = dict(zip(map(id, findings), told, strict=True))
     return Diagnosis(

@@ -101,6 +101,19 @@ def assess(case: Case, limits: Mapping[str, Limit] | None = None) -> Instability
     return Instability(onset, loss, gradient, first, rate, blame, confidence)
 
 
+def course(case: Case, unrest: Instability) -> dict[str, str | int]:
+    """For a sentence, `before` at step `start`, the last value ahead of the rise, and `after` at `end`, the newest
+    finite one: of the loss as recorded where it grew, else of the gradient norm."""
+    values = case.loss if unrest.loss is not None else np.where(case.series("overflow") == 1, np.nan, case.grad_norm)
+    found = unrest.loss or unrest.gradient
+    kept = np.arange(len(values)) if unrest.loss is not None else np.flatnonzero(~np.isnan(values))
+    series = finite_beginning(values[kept])
+    onset = int(np.searchsorted(kept, unrest.onset if found is None else found.onset))
+    first, last = max(0, onset - 1), len(series) - 1
+    start, end = (int(case.steps[kept[at]]) for at in (first, last))
+    return {"before": figure(float(series[first])), "start": start, "after": figure(float(series[last])), "end": end}
+
+
 def _gradient_growth(case: Case) -> Growth | None:
     """Growth of the gradient norm, without the steps that loss scaling skipped: overflow is its business."""
     norms = case.grad_norm

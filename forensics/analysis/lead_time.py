@@ -8,14 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from forensics.analysis.clipping import BOUND, usual_norm
 from forensics.analysis.evidence import Case, Series
 from forensics.analysis.finding import Evidence, Finding, LeadTime
 from forensics.analysis.message import Message, figure, t
 from forensics.analysis.rule import Limit, Rule
-
-# Steps whose largest gradient norm is what clipping should have allowed.
-RECENT = 100
-_BOUND_BY_CLIPPING = ("exploding-gradients", "learning-rate-too-high")
 
 
 def lead_time(
@@ -38,7 +35,7 @@ def lead_time(
         count = _warning_steps(case, rule, thresholds[rule.id], steps, trip)
         if count and (best is None or steps[-count] < best.step):
             step = steps[-count]
-            setting = _setting(case, rule, thresholds[rule.id], float(step))
+            setting = _setting(case, rule, thresholds[rule.id], float(step), findings)
             best = LeadTime(rule.id, int(step), int(trip - step), _seconds(case, step, trip), setting)
     return best
 
@@ -53,7 +50,7 @@ def with_setting(findings: Sequence[Finding], lead: LeadTime | None) -> tuple[Fi
     )
 
 
-def _setting(case: Case, rule: Rule, limits: Mapping[str, Limit], step: float) -> Message:
+def _setting(case: Case, rule: Rule, limits: Mapping[str, Limit], step: float, findings: Sequence[Finding]) -> Message:
     """The limit that was passed at the first warning, and what would have bounded it where gradients led the way."""
     outcome = _asked(case, rule, limits, step)
     passed = [item.threshold for item in outcome.evidence if item.threshold is not None] if outcome else []
@@ -61,9 +58,8 @@ def _setting(case: Case, rule: Rule, limits: Mapping[str, Limit], step: float) -
     if not name:
         return t("")
     said = {"limit": f"{rule.id}.{name}", "value": figure(limits[name].warning), "step": int(step)}
-    before = case.grad_norm[(case.steps < step) & np.isfinite(case.grad_norm)][-RECENT:]
-    if outcome is not None and outcome.cause in _BOUND_BY_CLIPPING and len(before) and before.max() > 0:
-        norm = figure(float(before.max()), 2)
+    norm = usual_norm(case, findings, step)
+    if outcome is not None and outcome.cause in BOUND and norm:
         return t(
             "what would have caught it: {limit} = {value}, passed at step {step}; and gradients clipped to {norm}, the "
             "largest norm before, would have bounded it",

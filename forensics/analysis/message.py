@@ -50,6 +50,11 @@ def figure(value: float, digits: int = 4) -> str:
     return f"{text}.0" if text.lstrip("-").isdigit() else text
 
 
+def whole(value: float) -> str:
+    """A number of an integer type in a sentence: in full, and without a decimal point."""
+    return f"{value:.0f}" if abs(value) < 2**63 else figure(value)
+
+
 def percent(share: float) -> str:
     """A share as per cent in a sentence, without the sign: three digits, and never 100 for less than the whole."""
     shown = three_digits(100 * share)

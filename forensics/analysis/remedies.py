@@ -9,10 +9,20 @@ CONFIRM = t(
     "from before it (/weights/tensors), and h5py opens them."
 )
 PADDING = t("Leave out or repair samples that are nothing but padding: look for them in the batch of the bundle.")
+CLIP = t("Clip the gradients: ops.clip_by_global_norm(grads, 1.0) between the gradients and the optimizer.")
 LOWER_RATE = t("To confirm, go on from the checkpoint before with the lower rate: the loss stays on its level.")
+WARM_UP = t(
+    "Warm it up over the first few hundred steps: nn.warmup_lr or nn.WarmUpLR; after a resume, continue the schedule "
+    "where it was instead of at its peak."
+)
 RESUME = t(
     "Nothing failed inside: the scheduler or an operator asked the process to end. Resume from the last checkpoint or "
     "from the bundle's weights."
+)
+EPSILON_16 = t("Use an epsilon that float16 can hold: 1e-4 rather than 1e-8, which is 0 there.")
+WEIGHTS_16 = t(
+    "Keep the weights in float32 (amp_level O1 or O2 does, O3 does not) and use dynamic loss scaling for the gradients "
+    "(mindspore.amp.DynamicLossScaler)."
 )
 _BFLOAT16 = t("On devices that support it, train in bfloat16, which has float32's range.")
 SCALING = t(
@@ -104,7 +114,11 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
             "masked out entirely then gives equal weights."
         ),
         PADDING,
-        t("Multiply the attention's result by the mask, so that empty rows contribute nothing."),
+        t(
+            "If an empty row is to contribute nothing, set the attention's result to 0 there, with ops.where or "
+            "ops.masked_fill, on top of the finite number above. Multiplying by the mask does not help, for 0 × NaN is "
+            "NaN; nor does ops.where alone, for the gradient stays NaN."
+        ),
         CONFIRM,
     ),
     "singular-gradient": (
@@ -135,11 +149,8 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
             "Keep the named operator in float32: cast its input with ops.cast(x, mindspore.float32), or "
             "cell.to_float(mindspore.float32)."
         ),
-        t("Use an epsilon that float16 can hold: 1e-4 rather than 1e-8, which is 0 there."),
-        t(
-            "Keep the weights in float32 (amp_level O1 or O2 does, O3 does not) and use dynamic loss scaling for the "
-            "gradients (mindspore.amp.DynamicLossScaler)."
-        ),
+        EPSILON_16,
+        WEIGHTS_16,
         CONFIRM,
     ),
     "learning-rate-too-high": (
@@ -147,15 +158,12 @@ REMEDIES: dict[str, tuple[Message, ...]] = {
             "Lower the learning rate by a factor of ten and train the same steps again; if the loss then falls, "
             "halve the distance."
         ),
-        t(
-            "Warm it up over the first few hundred steps: nn.warmup_lr or nn.WarmUpLR; after a resume, continue the "
-            "schedule where it was instead of at its peak."
-        ),
-        t("Clip the gradients: ops.clip_by_global_norm(grads, 1.0) between the gradients and the optimizer."),
+        WARM_UP,
+        CLIP,
         LOWER_RATE,
     ),
     "exploding-gradients": (
-        t("Clip the gradients: ops.clip_by_global_norm(grads, 1.0) between the gradients and the optimizer."),
+        CLIP,
         t(
             "Look at the parameter that leads the growth: normalise in front of it (nn.LayerNorm), or start it "
             "smaller; for recurrent layers, shorten the sequences or start the recurrent weights orthogonal."

@@ -120,3 +120,41 @@ def test_a_stall_that_the_run_got_over_is_told() -> None:
     answer = quiet(RULE, bundle(trigger="manual", events=events))
     assert str(answer.note) == "a stall of 331 s was seen in step 17, and the run went on"
     assert str(quiet(RULE, bundle(trigger="manual", events=events[2:])).note) == "steps kept coming"
+
+
+@pytest.mark.parametrize(
+    ("after", "says"),
+    [
+        ({"step": 60, "state": "finished"}, "went on to step 60 and finished"),
+        ({"step": 41, "state": "finished"}, "went on to step 41 and finished"),
+        ({"step": 60, "state": "computing"}, "went on to step 60"),
+    ],
+)
+def test_a_pause_that_the_run_got_over_is_no_hang(after: dict[str, Any], says: str) -> None:
+    frames = [*OWN, library("dataset/engine/iterators.py", "__next__")]
+    finding = fired(RULE, silent(frames, went_on=after))
+    assert (finding.cause, finding.severity) == ("hang-input", "warning")
+    assert str(finding.headline).startswith(f"the run paused for 75 s or more, then {says}: it waited for input, at ")
+    assert "is silent" not in str(finding.summary)
+    assert "paused after step 41" in str(finding.summary)
+    assert any("raise hang_after" in str(step) for step in finding.remedy)
+    assert str(fired(RULE, silent([], message="", went_on=after)).headline).startswith("the run paused, then went on")
+
+
+@pytest.mark.parametrize("after", [None, 3, {"step": 41, "state": "computing"}, {"step": "x", "state": "finished"}])
+def test_a_run_of_which_nothing_more_is_known_hangs(after: Any) -> None:
+    finding = fired(RULE, silent(OWN, went_on=after))
+    assert finding.severity == "critical"
+    assert str(finding.summary) == "The run is silent after step 41."
+    assert not any("expected" in str(step) for step in finding.remedy)
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [({"hang_after": 2.0}, 2.0), ({"hang_after": "auto"}, 60), ({"hang_after": "nan"}, 60), ({}, 60), (3, 60)],
+)
+def test_the_limit_that_fired_is_told(options: Any, limit: float) -> None:
+    trigger = Part({"kind": "hang", "step": 41, "message": "no step for 75 s"})
+    finding = fired(RULE, in_memory({"trigger": trigger, "recorder": Part({"options": options})}))
+    assert (finding.evidence[0].value, finding.evidence[0].threshold) == (75.0, limit)
+    assert ("hang_after" in str(finding.evidence[0].note)) is (limit == 2.0)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from forensics.analysis.engine import diagnose
 from forensics.bundle.reader import Bundle
-from tests.builders import bundle, statistics
+from tests.builders import autopsy, bundle, statistics
 from tests.rules.asking import ask, fired, quiet, skipped
 
 RULE = "label-range"
@@ -29,7 +30,9 @@ def run(labels: Any, **more: Any) -> Bundle:
 def test_a_label_too_many() -> None:
     finding = fired(RULE, run([0, 4, 10]))
     assert (finding.cause, finding.severity, finding.phase) == ("label-out-of-range", "warning", "input")
-    assert "head.weight knows the classes 0 to 9" in str(finding.headline)
+    assert str(finding.headline) == "label 10 in column y; valid are 0 to 9, the classes of head.weight"
+    assert "Labels run from 0 to 10." in str(finding.explanation)
+    assert str(fired(RULE, run([-7, 4, 3])).headline).startswith("label -7 in column y")
     assert fired(RULE, run([-7, 4, 3])).cause == "label-out-of-range"
 
 
@@ -63,3 +66,36 @@ def test_skipped_without_a_batch() -> None:
 def test_hostile_rows() -> None:
     for row in ({"dtype": "int32", "min": math.nan}, {"dtype": "int64", "min": -math.inf, "max": math.inf}, {}):
         ask(RULE, run([1], batch={"y": row}))
+
+
+def test_the_samples_that_have_it_are_named() -> None:
+    held = {"y": np.array([0, 10, 255, 3, 12], np.int32)}
+    assert "samples 1, 4 of the batch have such" in str(fired(RULE, run([0, 12], batch_tensors=held)).explanation)
+    one = {"y": np.array([0, 10, 9], np.int32)}
+    assert "sample 1 of the batch has such" in str(fired(RULE, run([0, 10], batch_tensors=one)).explanation)
+    for other in ({"y": np.array([0.0, 12.0])}, {"y": np.int32(12)}, {"z": held["y"]}):
+        assert "of the batch" not in str(fired(RULE, run([0, 12], batch_tensors=other)).explanation)
+
+
+def test_labels_that_the_break_met_began_it() -> None:
+    labels, scores = np.array([1, 10], np.int32), np.ones((2, 10), np.float32)
+    op = "SparseSoftmaxCrossEntropyWithLogits"
+    broke = autopsy(op, inputs=[scores, labels], outputs=[np.array([math.nan])], phase="loss")
+    diagnosis = diagnose(run(labels, loss=[1.0, math.nan], trigger="nan-loss", autopsy=broke))
+    roles = {finding.rule: finding.role for finding in diagnosis.findings}
+    assert roles["label-range"] == "initiating"
+    assert roles["non-finite-origin"] == "cascade"
+    assert str(diagnosis.verdict.headline).startswith("label 10 in column y; valid are 0 to 9")
+    assert (diagnosis.verdict.status, diagnosis.verdict.confidence) == ("established", 0.95)
+    assert diagnosis.origin is not None
+    assert (diagnosis.origin.op, diagnosis.origin.parameter) == (op, "y")
+    said = next(str(item.headline) for item in diagnosis.findings if item.rule == "non-finite-origin")
+    assert "(label 10; valid are 0 to 9)" in said
+    # Other labels than those that the operator met prove nothing.
+    other = run([0, 11], loss=[1.0, math.nan], trigger="nan-loss", autopsy=broke)
+    assert fired(RULE, other).severity == "warning"
+
+
+@pytest.mark.parametrize(("labels", "said"), [([1, 10], True), ([0, 10], False), ([1, 11], False)])
+def test_labels_that_begin_at_one_are_called_so(labels: list[int], said: bool) -> None:
+    assert ("subtract 1" in str(fired(RULE, run(labels)).remedy[0])) is said

@@ -206,3 +206,42 @@ def test_a_jump_after_an_update_quotes_both_rates() -> None:
         RULE, bundle(loss=losses, learning_rate=5.0, model={"optimizer": {"class": "SGD", "momentum": 0.9}})
     )
     assert "after updates at a rate of 5 (effectively 50, with momentum 0.9)" in str(finding.headline)
+
+
+WARM_UP = [2.0, 1.9, 1.8, 1.7, 1.6, 1.5, 1.45, 1.4, 1.38, 1.36, 1.35, 1.34, 3.0, 45.0, 6e4, math.inf]
+
+
+def test_a_headline_quotes_the_loss_and_not_the_gradients_growth() -> None:
+    norms = [1.0] * 12 + [2.0, 60.0, 1e9, 1e20]
+    given = bundle(loss=WARM_UP, grad_norm=norms, learning_rate=3.0, model=SGD, trigger="inf-loss")
+    said = str(fired(RULE, given).headline)
+    assert "loss rose from 1.34 at step 12 to 60000 at step 15" in said
+    # Where the loss was not at its level's double before the rise, and where only gradients grew.
+    calm = bundle(loss=CALM, grad_norm=[1.0] * 8 + [10.0**at for at in range(1, 9)], learning_rate=30.0, model=SGD)
+    assert "gradient norm rose from 1.0 at step 8 to 1e+08 at step 16" in str(fired(RULE, calm).headline)
+
+
+def test_a_schedule_that_still_rises_is_what_went_wrong() -> None:
+    rates = [0.002 * 1.8**at for at in range(16)]
+    given: dict[str, Any] = {"loss": WARM_UP, "model": SGD, "trigger": "inf-loss"}
+    steps = [str(step) for step in fired(RULE, bundle(**given, learning_rate=rates)).remedy]
+    assert "rose" not in steps[1]
+    assert "grew at every step from 0.002 at step 1 to 13.49 at step 16" in steps[1]
+    assert "its value at step 13" in steps[1]
+    assert not any("first few hundred steps" in step for step in steps)
+    for level in ([3.0] * 16, [*rates[:-1], rates[-2]]):
+        steps = [str(step) for step in fired(RULE, bundle(**given, learning_rate=level)).remedy]
+        assert any("first few hundred steps" in step for step in steps)
+
+
+def test_the_norm_to_clip_at_is_one_number() -> None:
+    norms = [1.0, 2.75, *[1.0] * 10, 2.0, 60.0, 1e9, math.inf]
+    diagnosis = diagnose(bundle(loss=WARM_UP, grad_norm=norms, learning_rate=3.0, model=SGD, trigger="inf-loss"))
+    advice = [str(step) for finding in diagnosis.findings for step in finding.remedy if "clip_by_global" in str(step)]
+    assert advice
+    assert all("grads, 2.8)" in step for step in advice)
+    assert diagnosis.lead_time is not None
+    assert "clipped to 2.8," in str(diagnosis.lead_time.setting)
+    # Without norms the usual value is all that there is.
+    bare = fired(RULE, bundle(loss=WARM_UP, learning_rate=3.0, model=SGD, trigger="inf-loss"))
+    assert any("grads, 1.0)" in str(step) for step in bare.remedy)

@@ -633,3 +633,69 @@ def test_no_word_of_a_loss_scale_that_is_not_used(scale: float, said: bool) -> N
     assert finding.cause == "singular-gradient"
     assert "square root" in str(finding.remedy[0])
     assert any("loss scale" in str(step) for step in finding.remedy) is said
+
+
+def vanished(producer: str, line: str = "log = ops.log(p)", **more: Any) -> list[str]:
+    """The steps where Log met a float16 zero of that producer."""
+    half = tensor(np.array([0.0, 0.5]), "float16", producer_op=producer)
+    place = {"file": "/home/user/train.py", "line": 34, "code": line, "context": [[34, line]]}
+    facts = {"tried": True, "finite": True, "input_min": 1e-9, "input_max": 1.0, "out_min": -20.5, "out_max": 0.0}
+    broke = autopsy("Log", inputs=[half], outputs=[np.array([-math.inf, 0], np.float16)], float32=facts, source=place)
+    weights = {"a.weight": statistics(ONES)}
+    finding = fired(
+        RULE, bundle(**{"loss": [1.0, math.nan], "trigger": "nan-loss", "autopsy": broke, "weights": weights, **more})
+    )
+    assert finding.cause == "fp16-underflow"
+    return [str(step) for step in finding.remedy]
+
+
+def test_a_zero_that_was_there_before_is_not_mended_by_a_conversion_after_it() -> None:
+    steps = vanished("Softmax")
+    assert "Keep Softmax in float32 as well as Log" in steps[0]
+    assert "too late" in steps[0]
+    assert "ops.log_softmax" in steps[1]
+    rows = [
+        {"name": "Cast", "dtype": "float16", "file": "/home/user/train.py", "line": 34},
+        {"name": "Softmax", "dtype": "float16", "file": "/home/user/train.py", "line": 34},
+    ]
+    named = vanished("Softmax", "p = ops.softmax(x.astype(ms.float16))", operators=rows)
+    assert named[0].startswith("train.py:34 converts to float16 itself: leave that out, or convert back to float32 bef")
+    assert "before Softmax at the latest, for its result is 0" in named[0]
+    assert "log_softmax" not in " ".join(vanished("Mul"))
+    # Where the conversion itself lost it, or nobody is known to have, the operator's own inputs are the place.
+    for producer in ("Cast", ""):
+        assert vanished(producer)[0].startswith("Keep the named operator in float32")
+
+
+def test_steps_that_the_bundle_rules_out_are_not_offered() -> None:
+    assert not any("epsilon" in step or "amp_level" in step for step in vanished("Softmax"))
+    assert any("epsilon" in step for step in vanished("Add", "log = ops.log(p + 1e-8)"))
+    assert any("epsilon" in step for step in vanished("Add", "log = ops.log(p + self.eps)"))
+    half = {"a.weight": statistics(ONES.astype(np.float16))}
+    assert any("amp_level" in step for step in vanished("Softmax", weights=half))
+    assert any("amp_level" in step for step in vanished("Softmax", weights={}))
+
+
+def test_an_empty_row_is_not_mended_by_multiplying_nan() -> None:
+    steps = [str(step) for step in fired(RULE, broken("Softmax", [ONES], masked_rows=2)).remedy]
+    assert not any(step.startswith("Multiply") for step in steps)
+    assert any("set the attention's result to 0" in step and "finite number" in step for step in steps)
+
+
+def test_the_largest_of_integers_has_no_decimal_point() -> None:
+    notes = [
+        str(item.note) for item in fired(RULE, broken("CrossEntropyLoss", [P, np.array([1, 2], np.int32)])).evidence
+    ]
+    assert notes[1] == "input 2 of CrossEntropyLoss (int32): largest 2, zeros 0, negative 0"
+
+
+@pytest.mark.parametrize(
+    ("below", "first"), [("Sqrt", "Keep Sqrt in float32 as well as Div"), ("Cast", "Keep the named")]
+)
+def test_the_zero_that_divides_is_the_one_that_counts(below: str, first: str) -> None:
+    above, half = tensor(np.array([0.0, 0.5]), "float16", producer_op="SubExt"), np.array([math.nan, 1], np.float16)
+    facts = {"tried": True, "finite": True, "input_min": 1e-9, "input_max": 1.0, "out_min": -2.0, "out_max": 2.0}
+    given = [above, tensor(np.array([0.0, 0.5]), "float16", producer_op=below)]
+    finding = fired(RULE, broken("Div", given, half, float32=facts))
+    assert finding.cause == "fp16-underflow"
+    assert str(finding.remedy[0]).startswith(first)

@@ -169,3 +169,38 @@ def test_no_memory_killer_is_looked_for_where_the_kernel_counted_none() -> None:
 def test_a_kernel_that_notes_no_sigterm_is_not_asked_for_it() -> None:
     given = bundle(loss=[1.0], trigger={"kind": "signal", "message": "SIGTERM"}, dataset={"workers": 1})
     assert "dmesg" not in " ".join(map(str, fired(RULE, given).remedy))
+
+
+@pytest.mark.parametrize(
+    ("version", "there", "absent"),
+    [
+        (1, ["memory.oom_control"], ["memory.events"]),
+        (2, ["memory.events"], ["memory.oom_control"]),
+        (None, ["memory.events", "memory.oom_control"], []),
+        ([1], ["memory.events", "memory.oom_control"], []),
+    ],
+)
+def test_the_kernels_count_is_looked_for_where_its_version_keeps_it(
+    version: Any, there: list[str], absent: list[str]
+) -> None:
+    memory = {"memory": {"total": 2e9, "cgroup": {"version": version}}}
+    for rss in (1e9, 1.95e9):
+        said = " ".join(map(str, fired(RULE, ended("killed", rss=rss, environment=memory)).remedy))
+        assert all(name in said for name in there)
+        assert not any(name in said for name in absent)
+
+
+def test_the_memory_killer_is_no_equal_suspect_of_a_small_process() -> None:
+    small = [str(step) for step in fired(RULE, ended("killed", rss=4e7)).remedy]
+    assert "memory killer" not in small[0]
+    assert "unlikely" in small[1]
+    assert "2 % of its limit" in small[1]
+    assert "memory killer" in str(fired(RULE, ended("killed", rss=1.5e9)).remedy[0])
+
+
+def test_an_end_without_a_word_is_told_plainly() -> None:
+    finding = fired(RULE, ended("killed", "last heard of waiting for input after step 30"))
+    assert "ended at step 30 without being able to say why" in str(finding.headline)
+    assert "probably killed from outside" in str(finding.headline)
+    assert "ring" not in str(finding.headline)
+    assert "A signal" not in str(finding.summary)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.builders import bundle
 from tests.rules.asking import ask, fired, quiet, skipped
@@ -44,3 +45,19 @@ def test_hostile_statistics() -> None:
         "c": {"shape": "16,16", "size": 256, "l2": 1e308},
     }
     ask(RULE, bundle(loss=[1.0], weights=rows))
+
+
+def test_a_median_past_the_histograms_last_bin_bounds_nothing() -> None:
+    grown = KERNEL.astype(np.float64) * 1e28
+    finding = fired(RULE, bundle(loss=[1.0], stored={"a.weight": grown.astype(np.float32)}, histograms=True))
+    size = math.sqrt(float(np.mean(grown**2)))
+    assert finding.evidence[0].value == pytest.approx(size, rel=1e-3)
+    assert str(finding.evidence[0].note) == "root mean square of a.weight"
+
+
+def test_a_size_that_is_no_root_mean_square_is_not_called_one() -> None:
+    odd = KERNEL * 1e8
+    odd[3, 4] = 1e36
+    finding = fired(RULE, bundle(loss=[1.0], stored={"a.weight": odd}, histograms=True))
+    assert "at most 16 times the median" in str(finding.evidence[0].note)
+    assert "histograms" in finding.evidence[0].path

@@ -13,44 +13,9 @@ from forensics.analysis.fingerprint import base_name
 from forensics.analysis.message import Message, t
 from forensics.analysis.origin import source_of
 from forensics.analysis.rule import Limit, Rule
+from forensics.analysis.waits import waits_for
+from forensics.bundle.strict_json import as_float
 
-# Names in a frame's file or function that tell what its thread waits for, most telling first.
-_WAITS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (
-        "hang-collective",
-        (
-            "allreduce",
-            "all_reduce",
-            "allgather",
-            "all_gather",
-            "reduce_scatter",
-            "broadcast",
-            "barrier",
-            "alltoall",
-            "all_to_all",
-            "hccl",
-            "nccl",
-            "mccl",
-            "communication",
-        ),
-    ),
-    (
-        "hang-input",
-        (
-            "dataset/",
-            "dataset\\",
-            "iterators.py",
-            "get_next",
-            "getnext",
-            "queue.py",
-            "dataloader",
-            "__next__",
-            "socket.py",
-            "ssl.py",
-            "http",
-        ),
-    ),
-)
 MAX_EVENTS = 10_000
 # What the process said that it was doing.
 _STATES = {"waiting-for-input": "hang-input"}
@@ -85,6 +50,10 @@ _REMEDY: dict[str, tuple[Message, ...]] = {
 }
 
 
+# Where the run went on by itself.
+_EXPECTED = t("If pauses of this length are to be expected, raise hang_after above them.")
+
+
 class Hang(Rule):
     """No step came for too long: where the threads stand tells what the run waits for.
 
@@ -93,7 +62,7 @@ class Hang(Rule):
     Why:
         A run waits for input (a dead worker, a read without a timeout), for another rank in a collective, or it
         computes without an end (a loop, a compilation, a device that no longer answers). The main thread's stack says
-        which.
+        which. Where the ring shows that the run went on afterwards, it was a pause, and no hang.
     What to do:
         Begin at the named line; in a job of several ranks, look for the one that is behind.
     """
@@ -117,27 +86,55 @@ class Hang(Rule):
         source = source_of(stands) or (source_of(own[-1]) if own else None)
         told = case.trigger.get("state")
         state = _STATES.get(told if isinstance(told, str) else "") or _STATES.get(case.trigger_message)
-        cause, sign = _waits_for(frames)
+        cause, sign = waits_for(frames)
         if cause is None:
             cause, sign = state or "hang-compute", ""
         step, seen = case.fatal_step, bool(frames)
         phase: Phase = "input" if cause == "hang-input" else "backward" if cause == "hang-collective" else "forward"
+        over = _got_over(case)
         return Finding(
             cause=cause,
-            severity="critical",
-            score=90.0 if sign else 80.0,
+            severity="critical" if over is None else "warning",
+            score=(90.0 if sign else 80.0) if over is None else 76.0,
             confidence=0.85 if sign else 0.55 if seen else 0.35,
             role="initiating",
             status="established" if sign else "supported" if seen else "hypothesis",
             step=step,
             phase=phase,
             origin=Origin(phase, step, source=source),
-            headline=_headline(case, cause, source),
-            summary=t("The run is silent after step {step}.", step=step if step is not None else "?"),
+            headline=_headline(case, cause, source, over),
+            summary=t("The run is silent after step {step}.", step=step if step is not None else "?")
+            if over is None
+            else t("The run paused after step {step}, then {over}.", step=step if step is not None else "?", over=over),
             explanation=_explanation(sign, seen, state is not None),
-            remedy=_REMEDY[cause],
-            evidence=tuple(_stack(case, item) for item in case.threads[:6]),
+            remedy=_REMEDY[cause] if over is None else (*_REMEDY[cause], _EXPECTED),
+            evidence=(*_silence(case, limits["silence"]), *(_stack(case, item) for item in case.threads[:6])),
         )
+
+
+def _got_over(case: Case) -> Message | None:
+    """That the run went on after all, where what came after the bundle is known and shows it; None where it does not.
+
+    A ring of the same step that says no more than the bundle is no sign of it.
+    """
+    if case.went_on is None:
+        return None
+    step, state = case.went_on
+    if state == "finished":
+        return t("went on to step {step} and finished", step=step)
+    return t("went on to step {step}", step=step) if step > (case.fatal_step or 0) else None
+
+
+def _silence(case: Case, limit: Limit) -> tuple[Evidence, ...]:
+    """How long no step came, against the limit that fired: the recorder's own option, where it is a number."""
+    if not math.isfinite(case.silence):
+        return ()
+    chosen = as_float(mapping(case.bundle.facts("recorder").get("options")).get("hang_after"))
+    if math.isfinite(chosen) and chosen > 0:
+        note = t("seconds without a step, against the recorder's hang_after")
+        return (Evidence("/trigger/json", case.fatal_step, case.silence, chosen, note),)
+    note = t("seconds without a step; the limit is ten times the usual step, and at least that")
+    return (Evidence("/trigger/json", case.fatal_step, case.silence, limit.info, note),)
 
 
 def _went_on(case: Case) -> Message:
@@ -167,16 +164,6 @@ def _explanation(sign: str, seen: bool, between_steps: bool) -> Message:
     return t("No stacks were recorded.")
 
 
-def _waits_for(frames: list[dict[str, Any]]) -> tuple[str | None, str]:
-    """What the innermost telling frame waits for, and that frame; None and "" where none tells."""
-    for frame in reversed(frames[-30:]):
-        place = f"{frame.get('file', '')}:{frame.get('function', '')}"[:600]
-        for cause, names in _WAITS:
-            if any(name in place.lower() for name in names):
-                return cause, f"{base_name(str(frame.get('file', '')))[:100]}, {str(frame.get('function', ''))[:100]}"
-    return None, ""
-
-
 _WHAT = {
     "hang-input": t("it waits for input"),
     "hang-collective": t("it waits in a collective operation"),
@@ -184,23 +171,40 @@ _WHAT = {
 }
 
 
-def _headline(case: Case, cause: str, source: Source | None) -> Message:
+_PAST = {
+    "hang-input": t("it waited for input"),
+    "hang-collective": t("it waited in a collective operation"),
+    "hang-compute": t("it waited in computation"),
+}
+
+
+def _headline(case: Case, cause: str, source: Source | None, over: Message | None) -> Message:
     known = math.isfinite(case.silence)
-    said = t("no step for {seconds} s", seconds=int(case.silence)) if known else case.trigger_message or "?"
+    said: Message | str = case.trigger_message or "?"
+    if known:
+        said = t("no step for {seconds} s", seconds=int(case.silence))
+    if over is None:
+        return _where(said, cause, source, _WHAT[cause])
+    if known:
+        said = t("the run paused for {seconds} s or more, then {over}", seconds=int(case.silence), over=over)
+    else:
+        said = t("the run paused, then {over}", over=over)
+    return _where(said, cause, source, _PAST[cause])
+
+
+def _where(said: Message | str, cause: str, source: Source | None, what: Message) -> Message:
     if source is None:
-        return t("{said}: {what}", said=said, what=_WHAT[cause])
+        return t("{said}: {what}", said=said, what=what)
     if cause == "hang-input" and source.function:
         return t(
             "{said}: {what}, at {file}:{line} in {function}",
             said=said,
-            what=_WHAT[cause],
+            what=what,
             file=base_name(source.file),
             line=source.line,
             function=source.function[:100],
         )
-    return t(
-        "{said}: {what}, at {file}:{line}", said=said, what=_WHAT[cause], file=base_name(source.file), line=source.line
-    )
+    return t("{said}: {what}, at {file}:{line}", said=said, what=what, file=base_name(source.file), line=source.line)
 
 
 def _stack(case: Case, thread: dict[str, Any]) -> Evidence:

@@ -6,17 +6,24 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import ClassVar
 
-from forensics.analysis.batch_columns import MAX_COLUMNS
+import numpy as np
+
+from forensics.analysis.batch_columns import MAX_BYTES, MAX_COLUMNS, listed
+from forensics.analysis.breaks import labels_past
 from forensics.analysis.evidence import Case, Row, mappings, rows
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet
 from forensics.analysis.kernels import is_embedding, name_of, shape_of
-from forensics.analysis.message import figure, t
+from forensics.analysis.message import t, whole
+from forensics.analysis.origin import Break, first_break
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule
+from forensics.errors import ForensicsError
 
 _CROSS_ENTROPY = ("crossentropyloss", "softmaxcrossentropywithlogits", "nllloss")
 # What stands for "leave this one out": PyTorch's and MindSpore's -100, and the usual ones of segmentation.
 _LEFT_OUT = (-100, -1, 255)
+
+_FROM_ONE = t("These labels begin at 1 and end at the number of classes: subtract 1 from them, where they are read.")
 
 
 class LabelRange(Rule):
@@ -29,6 +36,7 @@ class LabelRange(Rule):
         Classes are counted from 0: C of them end at C − 1. Labels that begin at 1, an extra class in a new data set, a
         tokenizer with added tokens give one that is not there. The classes are taken to be the rows of the last
         kernel, where a bias of the same length follows it; -100, -1 and 255 are taken for labels to be left out.
+        Where the first value that was not finite came out of the operator that met these very labels, they began it.
     What to do:
         Compare the labels' range with num_classes of the last layer.
     """
@@ -52,36 +60,72 @@ class LabelRange(Rule):
             return Quiet(past, limit.warning, t("largest label minus the last class"))
         name, step = name_of(column), case.fatal_step
         headline = t(
-            "labels of column {name} run from {low} to {high}, and {head} knows the classes 0 to {top}",
+            "label {label} in column {name}; valid are 0 to {top}, the classes of {head}",
+            label=whole(low if wrong_low else high),
             name=name,
-            low=figure(low),
-            high=figure(high),
             head=head,
             top=classes - 1,
         )
+        seen = _broke_on(case, low, high)
+        samples = _samples(case, name, classes)
+        explanation = t(
+            "Labels run from {low} to {high}. The last kernel with a bias, {head}, has {classes} rows: one for each "
+            "class.",
+            low=whole(low),
+            high=whole(high),
+            head=head,
+            classes=classes,
+        )
+        if samples:
+            which = t("sample {samples} of the batch has", samples=listed(samples))
+            if len(samples) > 1:
+                which = t("samples {samples} of the batch have", samples=listed(samples))
+            explanation = t(
+                "{reason} In column {name}, {which} such a label.", reason=explanation, name=name, which=which
+            )
         return Finding(
             cause="label-out-of-range",
-            severity="warning",
-            score=88.0,
-            confidence=0.8,
+            severity="critical" if seen else "warning",
+            score=96.0 if seen else 88.0,
+            confidence=0.95 if seen else 0.8,
             role="initiating",
-            status="supported",
+            status="established" if seen else "supported",
             step=step,
             phase="input",
-            origin=Origin("input", step, parameter=name),
+            origin=Origin("input", step, seen.layer, seen.op, name, seen.source)
+            if seen
+            else Origin("input", step, parameter=name),
             headline=headline,
-            summary=headline,
-            explanation=t(
-                "The last kernel with a bias, {head}, has {classes} rows: one for each class.",
-                head=head,
-                classes=classes,
-            ),
-            remedy=REMEDIES["label-out-of-range"],
+            summary=t("{headline}.", headline=headline),
+            explanation=explanation,
+            remedy=(*((_FROM_ONE,) if (low, high) == (1, classes) else ()), *REMEDIES["label-out-of-range"]),
             evidence=(
                 Evidence("/batch/statistics/max", step, high, classes - 1, t("largest label")),
                 Evidence("/batch/statistics/min", step, low, 0.0, t("smallest label")),
             ),
         )
+
+
+def _broke_on(case: Case, low: float, high: float) -> Break | None:
+    """The break whose operator met these very labels as the first value was not finite: then they began it."""
+    found = first_break(case) if case.numerical else None
+    past = labels_past(found) if found is not None else None
+    return found if past is not None and (past[0].smallest, past[0].largest) == (low, high) else None
+
+
+def _samples(case: Case, name: str, classes: int) -> list[int]:
+    """Which samples of the batch hold a label that is no class; none where the bundle has no elements of it."""
+    if name not in case.bundle.tensor_names("batch")[:MAX_COLUMNS]:
+        return []
+    try:
+        values = case.bundle.tensor("batch", name, MAX_BYTES).values()
+    except (ForensicsError, KeyError):
+        return []
+    if values.dtype.kind not in "iu" or not values.ndim or not values.size:
+        return []
+    labels = values.reshape(len(values), -1).astype(np.int64)
+    wrong = ((labels >= classes) | (labels < 0)) & ~np.isin(labels, _LEFT_OUT)
+    return [int(at) for at in np.flatnonzero(wrong.any(axis=1))]
 
 
 def _head(case: Case) -> tuple[str, int]:

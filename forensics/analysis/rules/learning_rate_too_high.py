@@ -15,6 +15,7 @@ from forensics.analysis.instability import (
     RATE_LIMITS,
     Instability,
     assess,
+    course,
     finite_beginning,
     quoted_rate,
     rate_around,
@@ -24,6 +25,7 @@ from forensics.analysis.instability import (
 from forensics.analysis.message import Message, figure, t, three_digits
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule, score
+from forensics.analysis.warm_up import warmed_up
 from forensics.analysis.without_autopsy import first_bad_step
 
 CAUSE = "learning-rate-too-high"
@@ -79,7 +81,6 @@ def _came_apart(case: Case, unrest: Instability, jump: Limit) -> Finding:
     jumped = rate.jump >= jump.warning
     factor = max(item.factor for item in (unrest.loss, unrest.gradient) if item is not None)
     points = max(rate.level, score(rate.jump, jump))
-    what = t("loss") if unrest.loss is not None else t("gradient norm")
     if jumped:
         why = t(
             "the learning rate rose {jump} times at step {at}",
@@ -99,11 +100,10 @@ def _came_apart(case: Case, unrest: Instability, jump: Limit) -> Finding:
         points,
         unrest.confidence,
         t(
-            "{what} rose {factor} times from step {step} on; {why}",
-            what=what,
-            factor=three_digits(factor),
-            step=step,
+            "{what} rose from {before} at step {start} to {after} at step {end}; {why}",
+            what=t("loss") if unrest.loss is not None else t("gradient norm"),
             why=why,
+            **course(case, unrest),
         ),
         grave,
         (
@@ -245,6 +245,6 @@ def _finding(
             "Loss and gradients left their level together, as they do past stability (optimizer: {optimizer}).",
             optimizer=optimizer,
         ),
-        remedy=REMEDIES[CAUSE],
+        remedy=warmed_up(REMEDIES[CAUSE], case, step),
         evidence=evidence,
     )

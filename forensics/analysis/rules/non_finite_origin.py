@@ -16,7 +16,7 @@ from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet
 from forensics.analysis.fingerprint import base_name
 from forensics.analysis.instability import assess
 from forensics.analysis.judgement import Judgement
-from forensics.analysis.message import Message, figure, t
+from forensics.analysis.message import Message, figure, t, whole
 from forensics.analysis.origin import Break, first_break
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule
@@ -178,7 +178,7 @@ def _evidence(case: Case, found: Break | None, step: int | None) -> tuple[Eviden
             note = t(
                 "input {number} of {op}: largest {high}, zeros {zero}, negative {negative}",
                 **which,
-                high=figure(item.largest),
+                high=whole(item.largest) if item.integer else figure(item.largest),
                 zero=item.zero,
                 negative=item.negative,
             )

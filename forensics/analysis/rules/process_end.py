@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from forensics.analysis.control_group import kills
-from forensics.analysis.evidence import Case, as_step, mappings
+from forensics.analysis.evidence import Case, as_step, mapping, mappings
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet, Severity, Status
 from forensics.analysis.fingerprint import base_name
 from forensics.analysis.memory import pressure
@@ -22,7 +22,17 @@ from forensics.analysis.rule import Limit, Rule
 from forensics.analysis.signature import best_match
 
 _CRASH = re.compile(r"\bSIG(?:SEGV|ABRT|BUS|ILL|FPE)\b|Fatal Python error|Segmentation fault|Aborted")
-_CONFIRM = t("To confirm, look in dmesg, in the scheduler's log and in the container's memory.events for that time.")
+# The kernel's count of its kills stands in another file in each version of control groups.
+_CONFIRM = {
+    1: t("To confirm, look in dmesg, in the scheduler's log and in the control group's memory.oom_control (oom_kill)."),
+    2: t("To confirm, look in dmesg, in the scheduler's log and in the container's memory.events for that time."),
+}
+_CONFIRM_ANY = t(
+    "To confirm, look in dmesg, in the scheduler's log and in the control group's memory.events (version 2) or "
+    "memory.oom_control (version 1)."
+)
+# Below this share of its limit a process is no likely victim of the memory killer (own).
+_SMALL = 0.5
 # Where the kernel counted no kill of its own.
 _NO_MEMORY_KILLER = (
     t("Find out who sent the signal: the scheduler (time limit, preemption), or somebody at the machine."),
@@ -35,11 +45,9 @@ _REMEDY: dict[str, tuple[Message, ...]] = {
             "See whether memory grew over the run: the rule for host memory says so, and then giving more only delays "
             "it."
         ),
-        _CONFIRM,
     ),
     "killed": (
         t("Find out who sent the signal: the scheduler (time limit, preemption), an operator, or the memory killer."),
-        _CONFIRM,
     ),
     "terminated": (
         RESUME,
@@ -118,11 +126,38 @@ class ProcessEnd(Rule):
                 detail = t("it was asked to end, as it is when a data worker dies, and no log is at hand")
                 return _plain(case, "terminated", "supported", 0.7, detail)
             return _plain(case, "terminated", "established", 0.9, t("it was asked to end"))
-        detail = t("it left a ring and no word of its end")
-        if kills(_memory(case)) == 0:
-            detail = t("it left no word of its end, and the kernel counted no kill for want of memory")
-            return replace(_plain(case, "killed", "supported", 0.7, detail), remedy=_NO_MEMORY_KILLER)
-        return _plain(case, "killed", "supported", 0.7, detail)
+        return _silent(case)
+
+
+def _silent(case: Case) -> Finding:
+    """A process of which nothing but its ring is left: SIGKILL is the usual reason, and none was seen."""
+    found, share = _plain(case, "killed", "supported", 0.7, t("")), pressure(case)
+    headline = t(
+        "the process ended at step {step} without being able to say why: it was probably killed from outside",
+        step=found.step if found.step is not None else "?",
+    )
+    remedy = (*_REMEDY["killed"], _confirm(case))
+    if kills(_memory(case)) == 0:
+        remedy = _NO_MEMORY_KILLER
+        headline = t(
+            "the process ended at step {step} without being able to say why: it was probably killed from outside, and "
+            "the kernel counted no kill for want of memory",
+            step=found.step if found.step is not None else "?",
+        )
+    elif share < _SMALL:
+        unlikely = t(
+            "The memory killer is unlikely to have sent it: the process was at {share} % of its limit. Look for its "
+            "kill only if other processes, such as data workers, use much memory.",
+            share=percent(share),
+        )
+        remedy = (_NO_MEMORY_KILLER[0], unlikely, _confirm(case))
+    summary = t("Nothing in the process announced its end ({said}).", said=case.trigger_message[:200] or "killed")
+    return replace(found, headline=headline, summary=summary, remedy=remedy)
+
+
+def _confirm(case: Case) -> Message:
+    version = mapping(mapping(_memory(case)).get("cgroup")).get("version")
+    return _CONFIRM[version] if version in (1, 2) else _CONFIRM_ANY
 
 
 def _has_workers(case: Case) -> bool:
@@ -159,7 +194,8 @@ def _short_of_memory(case: Case, limit: float) -> Finding | None:
     )
     cause = "killed-out-of-memory"
     sure: Status = "established" if struck else "supported"
-    return _finding(case, cause, sure, 0.9 if struck else 0.7, detail, reason, _REMEDY[cause])
+    remedy = (*_REMEDY[cause], _confirm(case))
+    return _finding(case, cause, sure, 0.9 if struck else 0.7, detail, reason, remedy)
 
 
 def _crash_site(case: Case) -> Message:

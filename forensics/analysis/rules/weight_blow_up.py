@@ -41,6 +41,7 @@ class WeightBlowUp(Rule):
         typical = _medians(case)
         sizes = [(size, name_of(row)) for row in kernels(case) if math.isfinite(size := size_of(row))]
         # A single element that is far too large makes a norm, and no blown-up kernel.
+        norms = {name: size for size, name in sizes}
         sizes = [(min(size, 16 * typical.get(name, size)), name) for size, name in sizes]
         limit = limits["size"]
         if not sizes:
@@ -52,6 +53,7 @@ class WeightBlowUp(Rule):
         points = score(math.log10(size), decades)
         warns = size >= limit.warning
         headline = t("the weights of {name} have grown to {size}", name=name, size=figure(size))
+        whole = size == norms[name]
         severity, points = graded(points, warns)
         return Finding(
             cause="exploding-gradients",
@@ -72,21 +74,28 @@ class WeightBlowUp(Rule):
             remedy=REMEDIES["exploding-gradients"],
             evidence=(
                 Evidence(
-                    "/statistics/weights/l2",
+                    "/statistics/weights/l2" if whole else "/histograms/weights/counts",
                     case.fatal_step,
                     size,
                     limit.warning,
-                    t("root mean square of {name}", name=name),
+                    t("root mean square of {name}", name=name)
+                    if whole
+                    else t("root mean square of {name}, at most 16 times the median magnitude", name=name),
                 ),
             ),
         )
 
 
 def _medians(case: Case) -> dict[str, float]:
-    """The power of two above the median magnitude of each weight, from its histogram."""
+    """The power of two above the median magnitude of each weight, from its histogram.
+
+    Without those whose median lies in the last bin: it is open above, and bounds nothing.
+    """
     table = case.bundle.table("histograms", "weights")
     counts = np.asarray(table.get("counts", np.zeros((0, 0))), np.float64)
     if counts.ndim != 2 or not counts.size or not np.isfinite(counts).all():
         return {}
     passed = np.cumsum(counts, axis=1) >= 0.5 * counts.sum(axis=1, keepdims=True)
-    return dict(zip(text_column(table, "name"), (2.0 ** (np.argmax(passed, axis=1) - 63)).tolist(), strict=False))
+    bins = np.argmax(passed, axis=1)
+    pairs = zip(text_column(table, "name"), bins.tolist(), strict=False)
+    return {name: 2.0 ** (at - 63) for name, at in pairs if at < counts.shape[1] - 1}
