@@ -35,12 +35,15 @@ class Tensor:
     raw: Array
 
     def values(self) -> Array:
-        """The elements as numbers; bfloat16 becomes float32, which holds each of its values exactly."""
+        """The elements as numbers, in this machine's byte order; bfloat16 becomes float32, which holds each of its
+        values exactly."""
         if self.dtype == "bfloat16" and self.raw.dtype == np.uint16:
             bits = self.raw.astype(np.uint32)
             bits <<= np.uint32(16)  # in place: the sum of a 0-d array and a number would be another type
             return bits.view(np.float32)
-        return self.raw
+        # HDF5 names the byte order of what it gives, even the machine's own; MindSpore 2.7 takes no such array.
+        own = self.raw.dtype.newbyteorder("=")
+        return self.raw.view(own) if self.raw.dtype.isnative else self.raw.astype(own)
 
 
 def from_numpy(name: str, array: npt.NDArray[np.generic], dtype: str | None = None) -> Tensor:

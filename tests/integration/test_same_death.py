@@ -10,6 +10,7 @@ from mindspore import nn, ops
 
 from forensics import FlightRecorder, TrainingTripped, analyze
 from forensics.analysis.finding import Diagnosis
+from forensics.recorder.operators import AVAILABLE
 from tests import training
 
 pytestmark = pytest.mark.mindspore
@@ -55,5 +56,6 @@ def test_another_fault_is_another_death(mode: str, tmp_path: Path) -> None:
     found["batch"] = died(tmp_path / "batch", seed=1, bad=(3,))
     assert len({item.fingerprint for item in found.values()}) == 3
     again = died(tmp_path / "again", seed=9, loss=LogOfGap(), optimizer="momentum")
-    assert again.verdict.cause == "log-of-nonpositive"
+    if AVAILABLE:  # cells, which older versions are watched by, do not say which operator it was
+        assert again.verdict.cause == "log-of-nonpositive"
     assert again.fingerprint == found["log"].fingerprint

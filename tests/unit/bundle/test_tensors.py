@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,16 @@ from forensics.bundle.tensors import FLOAT_MAX, FLOAT_TINY, NATIVE, Tensor, bflo
 def test_what_cannot_be_stored(dtype: str) -> None:
     with pytest.raises(TypeError, match="cannot be stored"):
         from_numpy("w", np.zeros(3, np.dtype(dtype)))
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("shape", [(), (2, 3)])
+def test_numbers_come_in_this_machines_order(order: Any, shape: tuple[int, ...]) -> None:
+    array = np.full(shape, 1.5, np.dtype("f4").newbyteorder(order))
+    values: Any = Tensor("w", "float32", array).values()
+    np.testing.assert_array_equal(values, np.full(shape, 1.5, np.float32))
+    # The array's own description of its elements, which other libraries read, is without an order too.
+    assert memoryview(values).format == "f"
 
 
 def test_native_means_what_numpy_calls_it() -> None:
