@@ -6,8 +6,12 @@ do about it, where nothing more exact is known) and the `exit_code` that the com
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
+
+# Of a name that somebody typed, so much is compared.
+_NAME = 80
 
 
 class ForensicsError(Exception):
@@ -147,6 +151,18 @@ class TrainingTripped(ForensicsError, RuntimeError):
         how = f"msforensics analyze {self.bundle}"
         update = "the update was not applied" if self.trigger.get("held_back") else "the update was applied"
         return printable(f"{self.message}; {update}. Find out why: {how}")
+
+
+def did_you_mean(wrong: str, known: Iterable[str], otherwise: str) -> str:
+    """A hint for a name that does not exist: up to three that are near to it or hold it, or else `otherwise`."""
+    import difflib  # for a wrong name only, and every program that trains imports this module
+
+    text = wrong[:_NAME].lower().replace("_", "-")
+    names = list(known)
+    near = difflib.get_close_matches(text, names, 3) if text else []
+    holding = [name for name in names if len(text) > 2 and text in name]
+    found = list(dict.fromkeys([*holding, *near]))[:3]
+    return f"did you mean {' or '.join(found)}?" if found else otherwise
 
 
 def printable(text: str) -> str:

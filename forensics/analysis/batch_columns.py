@@ -10,6 +10,7 @@ import numpy as np
 
 from forensics.analysis.evidence import Case, Row, rows
 from forensics.analysis.message import Message, t
+from forensics.bundle.tensors import Array
 from forensics.errors import ForensicsError
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -36,18 +37,28 @@ def bad_count(row: Row) -> int:
     return sum(int(row.get(name) or 0) for name in ("nan", "pos_inf", "neg_inf"))
 
 
+def elements(case: Case, name: str, kinds: str) -> Array | None:
+    """The elements of a column of the batch, samples along the first axis; None where the bundle does not hold any.
+
+    Args:
+        kinds: of NumPy's kinds of types; columns of others give None.
+    """
+    if name not in case.bundle.tensor_names("batch")[:MAX_COLUMNS]:
+        return None
+    try:
+        values = case.bundle.tensor("batch", name, MAX_BYTES).values()
+    except (ForensicsError, KeyError):
+        return None
+    return values if values.dtype.kind in kinds and values.ndim and values.size else None
+
+
 def nonfinite_elements(case: Case, name: str) -> list[int]:
     """Which elements of a sample are not finite, where it is the same ones in every sample of the column; else none.
 
     Elements are counted over the flattened sample. None either where the bundle does not hold the column's elements.
     """
-    if name not in case.bundle.tensor_names("batch")[:MAX_COLUMNS]:
-        return []
-    try:
-        values = case.bundle.tensor("batch", name, MAX_BYTES).values()
-    except (ForensicsError, KeyError):
-        return []
-    if values.dtype.kind != "f" or values.ndim < 2 or not values.size:
+    values = elements(case, name, "f")
+    if values is None or values.ndim < 2:
         return []
     bad = ~np.isfinite(values.reshape(len(values), -1))
     same = bool((bad == bad[0]).all()) and not bad[0].all()
@@ -81,11 +92,8 @@ def extreme_samples(case: Case) -> tuple[float, str, list[int]]:
     """
     best: tuple[float, str, list[int]] = (0.0, "", [])
     for name in case.bundle.tensor_names("batch")[:MAX_COLUMNS]:
-        try:
-            values = case.bundle.tensor("batch", name, MAX_BYTES).values()
-        except (ForensicsError, KeyError):
-            continue
-        if values.dtype.kind != "f" or values.ndim == 0 or len(values) < 4 or not values.size:
+        values = elements(case, name, "f")
+        if values is None or len(values) < 4:
             continue
         magnitude = np.abs(np.nan_to_num(values.astype(np.float64).reshape(len(values), -1), nan=0, posinf=0, neginf=0))
         peaks = magnitude.max(axis=1)
@@ -103,11 +111,8 @@ def constant_samples(case: Case, kinds: str = "f") -> tuple[str, list[int], floa
     that of the first of them. `kinds` are NumPy's kinds of columns to look at; "", none and NaN where none is so.
     """
     for name in case.bundle.tensor_names("batch")[:MAX_COLUMNS]:
-        try:
-            values = case.bundle.tensor("batch", name, MAX_BYTES).values()
-        except (ForensicsError, KeyError):
-            continue
-        if values.dtype.kind not in kinds or values.ndim < 2 or not values.size:
+        values = elements(case, name, kinds)
+        if values is None or values.ndim < 2:
             continue
         rows = values.reshape(len(values), -1).astype(np.float64)
         if rows.shape[1] < 2:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 
 from forensics.analysis.finding import ChangedLimit
 from forensics.analysis.rule import Limit, Rule
-from forensics.errors import LimitRefused, printable
+from forensics.errors import LimitRefused, did_you_mean, printable
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -79,7 +78,8 @@ def thresholds(rules: Sequence[Rule], own: Mapping[str, float]) -> dict[str, dic
     for name, value in own.items():
         rule_id, _, limit_name = name.partition(".")
         if rule_id not in found:
-            raise LimitRefused(f"there is no rule {_short(rule_id)!r}", hint=_nearest(rule_id, found))
+            hint = did_you_mean(rule_id, found, "msforensics rules lists them")
+            raise LimitRefused(f"there is no rule {_short(rule_id)!r}", hint=hint)
         if limit_name not in found[rule_id]:
             names = ", ".join(f"{rule_id}.{item}" for item in found[rule_id])
             hint = f"there are: {names}" if names else "this rule has no limits"
@@ -100,11 +100,6 @@ def changed(rules: Sequence[Rule], used: Mapping[str, Mapping[str, Limit]]) -> t
         for name, limit in rule.limits.items()
         if used[rule.id][name].warning != limit.warning
     )
-
-
-def _nearest(wrong: str, known: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(wrong[:_SHOWN], list(known), n=1)
-    return f"did you mean {near[0]!r}?" if near else "msforensics rules lists them"
 
 
 def _short(text: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from forensics.analysis.evidence import Case, Series, mapping
-from forensics.analysis.message import Message, counted, t
+from forensics.analysis.message import Message, counted, t, three_digits
 from forensics.analysis.trend import slope
 from forensics.bundle.strict_json import as_float
 
@@ -60,6 +60,12 @@ class Leak:
     def sure(self) -> float:
         """The same share, by the line where that says less."""
         return min(self.grown, self.along) / self.first
+
+    @property
+    def course(self) -> dict[str, str | int]:
+        """For a sentence: `rate` in MiB a step, and MiB `first` at step `since` and `last` at the end."""
+        rate, first, last = (three_digits(value / MIB) for value in (self.per_step, self.first, self.last))
+        return {"rate": rate, "first": first, "since": self.since, "last": last}
 
 
 def growth(steps: Series, values: Series) -> Leak | None:

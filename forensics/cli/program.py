@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 import traceback
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from forensics.errors import ForensicsError, printable
+from forensics.errors import ForensicsError, did_you_mean, printable
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -76,8 +75,7 @@ class Program(click.Group):
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             there = self.list_commands(ctx)
-            near = difflib.get_close_matches(name, there, 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(there)}"
+            hint = did_you_mean(name, there, f"there are: {', '.join(there)}")
             raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import textwrap
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
 from forensics.cli.program import debug_option
+from forensics.errors import did_you_mean
 
 if TYPE_CHECKING:
     from forensics.analysis.rule import Rule
 
 WIDTH = 80
-_LONGEST = 80
 
 
 @click.command()
@@ -44,18 +42,8 @@ def rules(context: click.Context, rule_id: str | None) -> None:
     elif rule_id in known:
         click.echo(explained(known[rule_id]))
     else:
-        near = meant(rule_id, known)
-        hint = f"did you mean {near}?" if near else "msforensics rules lists them"
+        hint = did_you_mean(rule_id, known, "msforensics rules lists them")
         raise click.UsageError(f"there is no rule {rule_id!r}; {hint}", context)
-
-
-def meant(wrong: str, known: Iterable[str]) -> str:
-    """The rules whose names are near to one that does not exist, e.g. "bad-input-batch"; empty when none is."""
-    text = wrong[:_LONGEST].lower().replace("_", "-")
-    names = list(known)
-    near = difflib.get_close_matches(text, names, 3) if text else []
-    parts = [name for name in names if len(text) > 2 and text in name]
-    return " or ".join(list(dict.fromkeys([*parts, *near]))[:3])
 
 
 def explained(item: Rule) -> str:

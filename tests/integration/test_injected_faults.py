@@ -27,26 +27,6 @@ from tests import training
 pytestmark = pytest.mark.mindspore
 
 # What breaks, and the part of the recorder that must be named in the next bundle.
-DURING: list[tuple[Any, str, str]] = [
-    (framework, "rank_and_size", "rank"),
-    (environment, "collect", "environment"),
-    (describe, "describe_model", "model"),
-    (describe, "describe_dataset", "dataset"),
-    (tap, "install", "gradient tap"),
-    (installed.Installed, "pulse", "gradient pulse"),
-    (LearningRate, "now", "learning rate"),
-    (HostMemory, "rss", "step end"),
-    (Flight, "begin", "train begin"),
-    (Flight, "step_begin", "step begin"),
-    (Flight, "step_end", "step end"),
-    (Flight, "_write_sidecar", "sidecar"),
-    (Ring, "append", "step end"),
-    (callback, "read_outputs", "outputs"),
-    (LossSpike, "check", "spike trigger"),
-    (Signals, "install", "signals"),
-    (NativeTraces, "enable", "native traces"),
-    (Watchdog, "start", "watchdog"),
-]
 EVERY_STEP: list[tuple[Any, str, str]] = [
     (LearningRate, "now", "learning rate"),
     (installed.Installed, "begin_step", "thinning"),
@@ -55,6 +35,21 @@ EVERY_STEP: list[tuple[Any, str, str]] = [
     (LossSpike, "check", "spike trigger"),
     (Flight, "step_begin", "step begin"),
     (Flight, "step_end", "step end"),
+]
+DURING: list[tuple[Any, str, str]] = [
+    *EVERY_STEP,
+    (framework, "rank_and_size", "rank"),
+    (environment, "collect", "environment"),
+    (describe, "describe_model", "model"),
+    (describe, "describe_dataset", "dataset"),
+    (tap, "install", "gradient tap"),
+    (HostMemory, "rss", "step end"),
+    (Flight, "begin", "train begin"),
+    (Flight, "_write_sidecar", "sidecar"),
+    (Ring, "append", "step end"),
+    (Signals, "install", "signals"),
+    (NativeTraces, "enable", "native traces"),
+    (Watchdog, "start", "watchdog"),
 ]
 # These are only asked about steps that are not plainly sound.
 JUDGING: list[tuple[Any, str, str]] = [

@@ -49,6 +49,9 @@ class Scaled(nn.Cell):  # type: ignore[misc]
 
     def construct(self, x, y):  # type: ignore[no-untyped-def]
         loss, gradients = self.gradient(x, y)
+        return self.applied(loss, gradients)  # type: ignore[no-untyped-call]
+
+    def applied(self, loss, gradients):  # type: ignore[no-untyped-def]
         loss = self.scaler.unscale(loss)
         ok = all_finite(gradients)
         if ok:
@@ -67,12 +70,7 @@ class Local(Scaled):
 
     def construct(self, x, y):  # type: ignore[no-untyped-def]
         loss, gradients = ms.value_and_grad(self.forward, None, self.weights)(x, y)
-        loss = self.scaler.unscale(loss)
-        ok = all_finite(gradients)
-        if ok:
-            loss = ops.depend(loss, self.optimizer(self.scaler.unscale(gradients)))
-        self.scaler.adjust(ok)
-        return loss, ops.logical_not(ok), self.scaler.scale_value.value()
+        return self.applied(loss, gradients)  # type: ignore[no-untyped-call]
 
 
 class Silent(Scaled):

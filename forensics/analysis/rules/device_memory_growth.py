@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
-from forensics.analysis.memory import MIB, growth
-from forensics.analysis.message import percent, t, three_digits
+from forensics.analysis.memory import growth
+from forensics.analysis.message import percent, t
 from forensics.analysis.rule import Limit, Rule, score
 
 
@@ -51,10 +51,7 @@ class DeviceMemoryGrowth(Rule):
             headline=t(
                 "device memory grows by {rate} MiB a step, from {first} MiB at step {since} to {last} MiB at step "
                 "{step}",
-                rate=three_digits(leak.per_step / MIB),
-                first=three_digits(leak.first / MIB),
-                since=leak.since,
-                last=three_digits(leak.last / MIB),
+                **leak.course,
                 step=step,
             ),
             summary=t(

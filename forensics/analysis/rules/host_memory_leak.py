@@ -10,7 +10,7 @@ from forensics.analysis.evidence import Case
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
 from forensics.analysis.memory import MIB, Leak, growth, lasting, pace, reachable
 from forensics.analysis.message import Message, figure, percent, t, three_digits
-from forensics.analysis.rule import Limit, Rule, score
+from forensics.analysis.rule import Limit, Rule, graded, score
 
 # A process that has grown by half is leaking, however slowly.
 MUCH = 0.5
@@ -86,11 +86,11 @@ class HostMemoryLeak(Rule):
         warns = fast and leak.sure >= limits["share"].warning and mib >= limits["size"].warning
         limit = reachable(case)
         step, near = int(case.steps[-1]), leak.last >= NEAR * limit
-        points = score(leak.share, limits["share"])
+        severity, points = graded(score(leak.share, limits["share"]), warns)
         return Finding(
             cause="host-memory-leak",
-            severity="critical" if near else "warning" if warns else "info",
-            score=points if warns else min(74.0, points),
+            severity="critical" if near else severity,
+            score=points,
             confidence=0.85 if warns else 0.5,
             role="initiating",
             status="supported",
@@ -99,10 +99,7 @@ class HostMemoryLeak(Rule):
             headline=t(
                 "host memory grows by {rate} MiB a step, from {first} MiB at step {since} to {last} MiB at step "
                 "{step}{until}",
-                rate=three_digits(leak.per_step / MIB),
-                first=three_digits(leak.first / MIB),
-                since=leak.since,
-                last=three_digits(leak.last / MIB),
+                **leak.course,
                 step=step,
                 until=_until(case, leak, limit),
             ),

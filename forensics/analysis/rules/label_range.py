@@ -8,16 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from forensics.analysis.batch_columns import MAX_BYTES, MAX_COLUMNS, listed
+from forensics.analysis.batch_columns import MAX_COLUMNS, elements, listed
 from forensics.analysis.breaks import labels_past
 from forensics.analysis.evidence import Case, Row, mappings, rows
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet
 from forensics.analysis.kernels import is_embedding, name_of, shape_of
-from forensics.analysis.message import t, whole
+from forensics.analysis.message import counted, t, whole
 from forensics.analysis.origin import Break, first_break
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule
-from forensics.errors import ForensicsError
 
 _CROSS_ENTROPY = ("crossentropyloss", "softmaxcrossentropywithlogits", "nllloss")
 # What stands for "leave this one out": PyTorch's and MindSpore's -100, and the usual ones of segmentation.
@@ -77,9 +76,12 @@ class LabelRange(Rule):
             classes=classes,
         )
         if samples:
-            which = t("sample {samples} of the batch has", samples=listed(samples))
-            if len(samples) > 1:
-                which = t("samples {samples} of the batch have", samples=listed(samples))
+            said = {"samples": listed(samples)}
+            which = counted(
+                len(samples),
+                t("sample {samples} of the batch has", **said),
+                t("samples {samples} of the batch have", **said),
+            )
             explanation = t(
                 "{reason} In column {name}, {which} such a label.", reason=explanation, name=name, which=which
             )
@@ -115,13 +117,8 @@ def _broke_on(case: Case, low: float, high: float) -> Break | None:
 
 def _samples(case: Case, name: str, classes: int) -> list[int]:
     """Which samples of the batch hold a label that is no class; none where the bundle has no elements of it."""
-    if name not in case.bundle.tensor_names("batch")[:MAX_COLUMNS]:
-        return []
-    try:
-        values = case.bundle.tensor("batch", name, MAX_BYTES).values()
-    except (ForensicsError, KeyError):
-        return []
-    if values.dtype.kind not in "iu" or not values.ndim or not values.size:
+    values = elements(case, name, "iu")
+    if values is None:
         return []
     labels = values.reshape(len(values), -1).astype(np.int64)
     wrong = ((labels >= classes) | (labels < 0)) & ~np.isin(labels, _LEFT_OUT)

@@ -69,7 +69,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("loss-spikes.rise", 1.0, "did you mean 'loss-spike'?"),
+        ("loss-spikes.rise", 1.0, "did you mean loss-spike or loss-plateau?"),
         ("qqqq.rise", 1.0, "msforensics rules lists them"),
         ("loss-spike.risk", 1.0, "there are: loss-spike.deviations, loss-spike.rise"),
         ("loss-spike", 1.0, "there are: loss-spike.deviations"),

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from forensics.cli import main
-from forensics.cli.rules import meant
+from forensics.errors import did_you_mean
 from tests.unit.report import samples
 
 
@@ -75,7 +75,7 @@ def test_the_rule_that_is_meant(wrong: str, named: str) -> None:
 
 @pytest.mark.parametrize("wrong", ["qqqq", "", "z" * 10_000])
 def test_a_rule_that_is_like_none(wrong: str) -> None:
-    assert meant(wrong, ["loss-spike", "hang"]) == ""
+    assert did_you_mean(wrong, ["loss-spike", "hang"], "none") == "none"
     assert "msforensics rules lists them" in run("rules", wrong).stderr
 
 

@@ -45,7 +45,7 @@ def test_reports_say_which_limits_were_changed(file: Path, kind: str) -> None:
     [
         (("--limit", "loss-spike"), "(for example --limit loss-spike.deviations=20;"),
         (("--limit", "x.y=1"), "(msforensics rules lists them)"),
-        (("--limit", "loss-spik.rise=1"), "(did you mean 'loss-spike'?)"),
+        (("--limit", "loss-spik.rise=1"), "(did you mean loss-spike?)"),
         (("--limit", "loss-spike.risen=1"), "(there are: loss-spike."),
         (("--limit", "loss-spike.deviations=-1"), "must be above 0, not -1 (msforensics rules loss-spike shows"),
         (("--limits", "/no"), "(check the path that --limits was given)"),
