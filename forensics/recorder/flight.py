@@ -70,11 +70,7 @@ class Flight(Steps):
         self._sens = float(workload.sens) if workload.sens is not None else math.nan
         self.random_state = guard.run("random state", random_state.capture, self.random_state)
         self.start = guard.run("weights at the start", lambda: self._weights_now(workload), None)
-        if self.ring is None:
-            self.name()
-            self.ring = self.files.open_ring(self.options.capacity, self._facts() | self._identity())
-        else:
-            self.files.reopen()
+        self._open()
         self.rate = guard.run("learning rate", lambda: LearningRate(workload.optimizer), None)
         if workload.train_cell is not None:
             self._install_tap(workload)
@@ -89,14 +85,18 @@ class Flight(Steps):
         guard = self.guard
         self.unwatched = True
         self._ended = math.nan
+        self._open()
+        self.environment = guard.run("environment", lambda: environment.collect(self.redactor, note=guard.note), {})
+        guard.run("sidecar", self._write_sidecar, None)
+        self.note("start", f"step() without watch(), on_trip={self.options.on_trip}")
+
+    def _open(self) -> None:
+        """Have a ring to write to: a new one, or that of an earlier run of this recorder."""
         if self.ring is None:
             self.name()
             self.ring = self.files.open_ring(self.options.capacity, self._facts() | self._identity())
         else:
             self.files.reopen()
-        self.environment = guard.run("environment", lambda: environment.collect(self.redactor, note=guard.note), {})
-        guard.run("sidecar", self._write_sidecar, None)
-        self.note("start", f"step() without watch(), on_trip={self.options.on_trip}")
 
     def name(self) -> None:
         """Find out whose run this is: rank, folder and name."""
