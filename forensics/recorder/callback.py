@@ -152,7 +152,10 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         """
         guard = self._flight.guard
         self._training = True
-        held = guard.run("watch", lambda: self._loop.watch(net, optimizer, forward), optimizer)
+        try:
+            held = guard.run("watch", lambda: self._loop.watch(net, optimizer, forward), optimizer)
+        except Surfaced as found:
+            raise self._surfaced(found.error) from None
         guard.run("vigil", self._vigil.begin, None)
         guard.run("weights", self._response.check_weights, None)
         return held
@@ -229,6 +232,7 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
 
     def on_train_step_begin(self, run_context: Any) -> None:
         """Note the beginning of a step."""
+        surfaced = None
         try:
             entered = perf_counter()
             flight, params = self._flight, self._params
@@ -243,8 +247,12 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
                 int(_get(params, "cur_epoch_num") or 1) + self._epochs_before,
                 entered,
             )
+        except Surfaced as found:
+            surfaced = found.error
         except Exception as error:
             self._flight.guard.note("step begin", error)
+        if surfaced is not None:
+            raise self._surfaced(surfaced)
 
     def on_train_step_end(self, run_context: Any) -> None:
         """Store the step's record, and act when a trigger fires."""

@@ -11,6 +11,7 @@ import numpy as np
 from mindspore import Tensor
 
 from forensics.bundle import tensors
+from forensics.recorder.guard import Surfaced
 
 
 def is_tensor(value: Any) -> bool:
@@ -65,6 +66,25 @@ def number(tensor: Any) -> float:
         return float(tensor.item())
     except ValueError:  # several elements
         return float(numbers(tensor).reshape(-1)[0])
+
+
+def read_again(tensor: Any, error: Exception) -> float:
+    """The number of a tensor whose `item` raised this in a hook of a step.
+
+    Raises Surfaced where the error was pending on the tensor, and so is the run's own.
+    """
+    if not insists(tensor, error):
+        raise Surfaced(error) from None
+    return number(tensor)
+
+
+def insists(tensor: Any, error: Exception) -> bool:
+    """Whether a tensor's `item` raises the same once more: then it is about the tensor; what is pending comes once."""
+    try:
+        tensor.item()
+    except Exception as again:
+        return str(again) == str(error)
+    return False
 
 
 def _array(tensor: Any) -> tensors.Array:

@@ -166,19 +166,23 @@ class Installed:
         host = self.host
         if host is not None and host.count:
             return self._host_pulse(host)
-        rows = int(self._rows.item())
+        # Without a function in between, for this is asked at every step; the others at few.
+        try:
+            rows = int(self._rows.item())
+        except Exception as error:
+            rows = int(framework.read_again(self._rows, error))
         seen = self._seen
         if rows == seen[1]:
             return None
         probe, before = self.probe, seen[0]
-        count = int(probe.steps.item())
+        count = int(_waited_for(probe.steps))
         self._seen = [count, rows]
-        broken_at = int(probe.broken.item())
+        broken_at = int(_waited_for(probe.broken))
         broken = count - broken_at if broken_at > before else None
-        norm = math.sqrt(probe.total.item())
+        norm = math.sqrt(_waited_for(probe.total))
         if broken is None and math.isfinite(norm):
             return Pulse(norm, 0, count)
-        suspicious, bad = int(probe.suspicious.item()), int(probe.bad.item())
+        suspicious, bad = int(_waited_for(probe.suspicious)), int(_waited_for(probe.bad))
         if suspicious != count:
             return Pulse(norm, 0, count, broken)
         if bad == 0:
@@ -203,7 +207,7 @@ class Installed:
         """Number of steps measured so far; stays 0 in a train cell that never calls this place."""
         if self.host is not None and self.host.count:
             return self.host.count
-        return int(self.probe.steps.item())
+        return int(framework.number(self.probe.steps))
 
     @property
     def source(self) -> str:
@@ -252,7 +256,7 @@ class Installed:
     def resume(self) -> Installed:
         """Take it over for another run of steps."""
         self.arm(True)
-        self._seen = [int(self.probe.steps.item()), int(self.probe.rows.item())]
+        self._seen = [int(framework.number(self.probe.steps)), int(framework.number(self.probe.rows))]
         if self.host is not None:
             self._host_seen = [self.host.count, self.host.rows]
         return self
@@ -290,3 +294,10 @@ class Installed:
             if np.array_equal(framework.numbers(self.probe.wants), wanted, equal_nan=True):
                 return
         ops.assign(self.probe.wants, Tensor(wanted))
+
+
+def _waited_for(tensor: Any) -> float:
+    try:
+        return float(tensor.item())
+    except Exception as error:
+        return framework.read_again(tensor, error)

@@ -48,8 +48,8 @@ class LearningRate:
             # Read every time: a callback may have changed it, and nothing cheaper than reading would tell.
             try:
                 return float(self._tensor.item())
-            except ValueError:  # several elements
-                return framework.number(self._tensor)
+            except Exception as error:
+                return framework.read_again(self._tensor, error)
         if self._table is not None:
             step = self.global_step()
             return float(self._table[min(step, len(self._table) - 1)]) if len(self._table) else math.nan

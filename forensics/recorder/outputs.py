@@ -83,7 +83,7 @@ def _mean(value: Any, error: Exception) -> tuple[float, bool]:
     """The mean of a tensor that has no `item`, by what `item` raised."""
     if isinstance(error, TypeError) and not framework.dtype_name(value).startswith(_NUMBERS):
         return _UNKNOWN
-    if not isinstance(error, ValueError | TypeError) or not _insists(value, error):
+    if not isinstance(error, ValueError | TypeError) or not framework.insists(value, error):
         raise Surfaced(error)
     # It has more than one element, or none, or is of a type that `item` does not know.
     if isinstance(error, TypeError) or not 0 < int(value.size) <= MAX_LOSS_ELEMENTS:
@@ -98,15 +98,6 @@ def _mean(value: Any, error: Exception) -> tuple[float, bool]:
         return _UNKNOWN
     with np.errstate(invalid="ignore", over="ignore"):
         return float(np.mean(array, dtype=np.float64)), True
-
-
-def _insists(value: Any, error: Exception) -> bool:
-    """Whether `item` raises the same again: then it is about the tensor, for what is pending is raised once."""
-    try:
-        value.item()
-    except Exception as again:
-        return str(again) == str(error)
-    return False
 
 
 def _is_flag(value: Any) -> bool:

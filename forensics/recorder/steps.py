@@ -116,6 +116,8 @@ class Steps:
             if "learning rate" not in given_up:
                 try:
                     rate = self.rate.now()
+                except Surfaced:
+                    raise
                 except Exception as error:
                     guard.note("learning rate", error)
             self._used_rate = rate
@@ -187,6 +189,8 @@ class Steps:
             if installed.looks and "gradient pulse" not in given_up:
                 try:
                     pulse = installed.pulse()
+                except Surfaced:
+                    raise
                 except Exception as error:
                     guard.note("gradient pulse", error)
                 if pulse is not None:

@@ -89,6 +89,62 @@ def test_an_error_that_the_loss_brings_out_ends_the_training(mode: str, scratch:
         assert "callback" not in bundle.facts("exception")
 
 
+# In PyNative mode on the CPU, gradients are read where the optimizer is called, and MindSpore raises it there.
+@pytest.mark.parametrize(
+    ("mode", "where"),
+    [("graph", "learning rate"), ("pynative", "learning rate"), ("graph", "gradient pulse")],
+    indirect=["mode"],
+)
+def test_an_error_that_any_reading_of_a_hook_brings_out_ends_the_training(
+    mode: str, scratch: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    recorder = FlightRecorder(scratch / "run")
+    trained = training.model()
+
+    class Pending(ms.train.Callback):  # type: ignore[misc]
+        """Leaves an error behind on what the recorder reads at the third step."""
+
+        def on_train_step_begin(self, run_context: Any) -> None:
+            if run_context.original_args().cur_step_num == 3:
+                flight = recorder._flight
+                late = Late(np.float32(7))
+                if where == "learning rate":
+                    assert flight.rate is not None
+                    flight.rate._tensor = late
+                else:
+                    assert flight.installed is not None
+                    flight.installed._rows = late
+
+    with pytest.raises(RuntimeError, match="507054") as caught:
+        trained.train(1, training.dataset(6), callbacks=[Pending(), recorder], dataset_sink_mode=False)
+    assert caught.value.__context__ is None
+    (path,) = recorder.bundles
+    with open_bundle(path) as bundle:
+        assert bundle.facts("trigger")["kind"] == "exception"
+        assert bundle.facts("trigger")["step"] == 3
+        assert "507054" in bundle.facts("exception")["chain"][0]["message"]
+        assert bundle.facts("recorder")["failures"] == []
+
+
+def test_what_is_wrong_with_a_tensor_itself_is_no_pending_error(scratch: Path) -> None:
+    class Odd(Tensor):  # type: ignore[misc]
+        def item(self) -> Any:
+            raise RuntimeError("no such thing as an item")
+
+    recorder = FlightRecorder(scratch / "run")
+
+    class Replace(ms.train.Callback):  # type: ignore[misc]
+        def on_train_step_begin(self, run_context: Any) -> None:
+            assert recorder._flight.rate is not None
+            recorder._flight.rate._tensor = Odd(np.float32(1))
+
+    training.model().train(1, training.dataset(4), callbacks=[Replace(), recorder], dataset_sink_mode=False)
+    with open_bundle(recorder.dump() or "") as bundle:
+        (failure,) = bundle.facts("recorder")["failures"]
+        assert (failure["where"], failure["count"]) == ("learning rate", 3)
+        assert bundle.table("scalars")["step"].tolist() == [1, 2, 3, 4]
+
+
 def test_a_fault_of_our_own_in_reading_the_loss_ends_nothing(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> Any:
         raise RuntimeError("a fault of our own")
