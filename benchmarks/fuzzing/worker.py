@@ -129,7 +129,7 @@ def strict(text: str) -> None:
     json.loads(text, parse_constant=lambda token: (_ for _ in ()).throw(AssertionError(f"{token} in JSON")))
 
 
-def one(number: int, family: str, made: Made, folder: Path, watch: Watch) -> dict[str, Any]:
+def one(number: int, family: str, made: Made, folder: Path, watch: Watch, inherited: int) -> dict[str, Any]:
     """Read one file and say what became of it."""
     from forensics.bundle import supervision
     from forensics.errors import ForensicsError
@@ -159,7 +159,7 @@ def one(number: int, family: str, made: Made, folder: Path, watch: Watch) -> dic
     finally:
         watch.on = False
     answer["seconds"] = time.process_time() - begun
-    answer["bytes"] = peak()
+    answer["bytes"] = peak() - inherited
     if watch.seen:
         answer["fault"] = f"it touched something: {watch.seen.pop()}"
     elif "rule" in answer:
@@ -179,8 +179,12 @@ def peak() -> int:
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
 
 
-def work(numbers: Iterator[int], seed: int, folder: Path, end: int) -> None:
-    """Read files until there are no more; say which, and what became of it."""
+def work(numbers: Iterator[int], seed: int, folder: Path, end: int, inherited: int) -> None:
+    """Read files until there are no more; say which, and what became of it.
+
+    Args:
+        inherited: bytes that the process which was forked held for other ends; they are not counted.
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)  # what the C library says of a corrupted heap
@@ -189,5 +193,5 @@ def work(numbers: Iterator[int], seed: int, folder: Path, end: int) -> None:
     for number in numbers:
         family, made = make(seed, number)
         os.write(end, json.dumps({"begin": number, "family": family}).encode() + b"\n")
-        answer = one(number, family, made, folder, watch)
+        answer = one(number, family, made, folder, watch, inherited)
         os.write(end, json.dumps({"end": number, **answer}).encode() + b"\n")

@@ -111,6 +111,13 @@ def test_a_crash_is_counted_and_laid_to_its_file(tmp_path: Path, monkeypatch: py
     assert sum(tally.files for tally in result.families.values()) == 4
 
 
+def test_what_the_process_held_before_is_not_counted(tmp_path: Path) -> None:
+    held = bytearray(b"x" * (600 * 2**20))
+    result = fuzz.fuzz(3, SEED, 1, tmp_path, progress=False)
+    assert (result.faults, result.crashes) == ([], [])
+    assert 0 < max(tally.bytes for tally in result.families.values()) < len(held)
+
+
 def test_memory_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[bytes] = []
 
