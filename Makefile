@@ -28,7 +28,7 @@ demo: venv ## train a real model until a planted fault kills it, and say why it 
 	@$(BIN)/msforensics demo --out runs/demo
 
 test: venv ## every test, with coverage
-	@$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=95
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=95
 
 test-faults: venv ## a fault in every function of the recorder in turn; takes a quarter of an hour
 	@EVERY_FAULT=1 $(BIN)/python -m pytest tests/integration/test_every_fault.py

@@ -80,12 +80,13 @@ def _weights(recorder: FlightRecorder | None, bad: tuple[int, ...] = ()) -> dict
 
 
 @pytest.fixture(scope="module")
-def plain() -> dict[str, Any]:
+def plain() -> training.Weights:
     """The weights of the run without a recorder, in PyNative mode."""
-    return _weights(None)
+    return training.usual(lambda: _weights(None))
 
 
 @pytest.mark.parametrize(("owner", "name", "where"), DURING, ids=[f"{where}:{name}" for _, name, where in DURING])
+@training.again_where_bits_differ
 def test_a_fault_while_training(
     scratch: Path, monkeypatch: pytest.MonkeyPatch, plain: dict[str, Any], owner: Any, name: str, where: str
 ) -> None:
@@ -93,11 +94,12 @@ def test_a_fault_while_training(
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, _broken)
         watched = _weights(recorder)
-    assert all(plain[key].tobytes() == watched[key].tobytes() for key in plain)
+    training.assert_same_bits(plain, watched)
     assert "an injected fault" in _failures(recorder)[where]
 
 
 @pytest.mark.parametrize(("owner", "name", "where"), EVERY_STEP, ids=[where for _, _, where in EVERY_STEP])
+@training.again_where_bits_differ
 def test_what_fails_at_every_step_is_left_out_and_nothing_else(
     scratch: Path, monkeypatch: pytest.MonkeyPatch, plain: dict[str, Any], owner: Any, name: str, where: str
 ) -> None:
@@ -105,7 +107,7 @@ def test_what_fails_at_every_step_is_left_out_and_nothing_else(
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, _broken)
         watched = _weights(recorder)
-    assert all(plain[key].tobytes() == watched[key].tobytes() for key in plain)
+    training.assert_same_bits(plain, watched)
     path = recorder.dump()
     assert path is not None
     with open_bundle(path) as bundle:
@@ -116,6 +118,7 @@ def test_what_fails_at_every_step_is_left_out_and_nothing_else(
 
 
 @pytest.mark.parametrize(("owner", "name", "where"), JUDGING, ids=[where for _, _, where in JUDGING])
+@training.again_where_bits_differ
 def test_a_fault_while_judging(
     scratch: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, where: str
 ) -> None:
@@ -124,7 +127,7 @@ def test_a_fault_while_judging(
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, _broken)
         watched = _weights(recorder, (3,))
-    assert all(poisoned[key].tobytes() == watched[key].tobytes() for key in poisoned)
+    training.assert_same_bits(poisoned, watched)
     assert "an injected fault" in _failures(recorder)[where]
 
 

@@ -60,10 +60,6 @@ def _loop(
     return training.weights_of(network)
 
 
-def _same_bits(left: dict[str, Any], right: dict[str, Any]) -> bool:
-    return all(left[name].tobytes() == right[name].tobytes() for name in left)
-
-
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "jit"])
 def test_a_trip_holds_back_and_names_the_batch(mode: str, scratch: Path, compiled: bool) -> None:
     with pytest.raises(TrainingTripped, match="at step 6; the update"), FlightRecorder(scratch / "run") as recorder:
@@ -91,10 +87,11 @@ def test_a_trip_holds_back_and_names_the_batch(mode: str, scratch: Path, compile
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "jit"])
 @pytest.mark.parametrize("bad", [(), (6,)], ids=["healthy", "poisoned"])
+@training.again_where_bits_differ
 def test_record_changes_no_bit(mode: str, scratch: Path, compiled: bool, bad: tuple[int, ...]) -> None:
     with FlightRecorder(scratch / "run", on_trip="record") as recorder:
         watched = _loop(recorder, bad, compiled)
-    assert _same_bits(_loop(None, bad, compiled), watched)
+    training.assert_same_bits(_loop(None, bad, compiled), watched)
     assert len(recorder.bundles) == len(bad)
 
 
@@ -292,6 +289,7 @@ def test_a_keyword_that_is_no_number_is_named_once(scratch: Path, caplog: pytest
         assert bundle.facts("trigger")["step"] == 10
 
 
+@training.again_where_bits_differ
 def test_weights_of_a_bundle_go_back_into_a_network(mode: str, scratch: Path) -> None:
     """The recipe of the README, word for word."""
     with pytest.raises(TrainingTripped) as tripped, FlightRecorder(scratch / "run") as recorder:
@@ -309,7 +307,7 @@ def test_weights_of_a_bundle_go_back_into_a_network(mode: str, scratch: Path) ->
 
     assert (missing, unexpected) == ([], [])
     expected = _loop(None, (), steps=5)
-    assert _same_bits(training.weights_of(net), expected)
+    training.assert_same_bits(training.weights_of(net), expected)
 
     with open_bundle(tripped.value.bundle) as bundle:
         state = {

@@ -20,23 +20,21 @@ def _trained(bad: tuple[int, ...], callbacks: list[Any], batches: int = 12, netw
     return training.weights_of(training.network_of(trained))
 
 
-def _same_bits(left: dict[str, Any], right: dict[str, Any]) -> bool:
-    return left.keys() == right.keys() and all(left[name].tobytes() == right[name].tobytes() for name in left)
-
-
 @pytest.mark.parametrize("bad", [(), (6,)], ids=["healthy", "poisoned"])
+@training.again_where_bits_differ
 def test_record_leaves_the_run_bit_for_bit_as_it_is(mode: str, scratch: Path, bad: tuple[int, ...]) -> None:
     plain = _trained(bad, [])
     watched = _trained(bad, [FlightRecorder(scratch / "run", on_trip="record")])
-    assert _same_bits(plain, watched)
+    training.assert_same_bits(plain, watched)
     assert any(np.isnan(value).any() for value in plain.values()) == bool(bad)
 
 
+@training.again_where_bits_differ
 def test_record_keeps_state_of_the_forward_pass_too(mode: str, scratch: Path) -> None:
     # Dropout and running means would tell if the autopsy had left anything behind.
     plain = _trained((6,), [], network=training.Normalised())
     watched = _trained((6,), [FlightRecorder(scratch / "run", on_trip="record")], network=training.Normalised())
-    assert _same_bits(plain, watched)
+    training.assert_same_bits(plain, watched)
 
 
 def test_record_writes_once_for_one_fault(mode: str, scratch: Path) -> None:
@@ -50,13 +48,14 @@ def test_record_writes_once_for_one_fault(mode: str, scratch: Path) -> None:
         assert len(bundle.table("scalars")["step"]) == 6
 
 
+@training.again_where_bits_differ
 def test_raise_holds_the_poisoned_update_back(mode: str, scratch: Path) -> None:
     before = _trained((), [], batches=5)
     trained = training.model()
     recorder = FlightRecorder(scratch / "run")
     with pytest.raises(TrainingTripped, match="step 6") as caught:
         trained.train(1, training.dataset(12, (6,)), callbacks=[recorder], dataset_sink_mode=False)
-    assert _same_bits(training.weights_of(training.network_of(trained)), before)
+    training.assert_same_bits(training.weights_of(training.network_of(trained)), before)
     assert caught.value.bundle == recorder.bundles[0] == training.only_bundle(scratch / "run")
     assert caught.value.trigger["kind"] == "nan-loss"
     with open_bundle(recorder.bundles[0]) as bundle:
