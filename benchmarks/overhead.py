@@ -76,9 +76,9 @@ def measure(
 ) -> list[Row]:
     """All variants of one workload in one mode, against each other; fewer rounds when so many seconds are over."""
     if LINGERING in variants and len(variants) > 1:
+        alone = measure(workload, mode, [LINGERING], max(3, rounds // 8), settled, 0.15 * seconds)
         others = [variant for variant in variants if variant != LINGERING]
-        rows = measure(workload, mode, others, rounds, settled, 0.85 * seconds)
-        return rows + measure(workload, mode, [LINGERING], max(3, rounds // 8), settled, 0.15 * seconds)
+        return measure(workload, mode, others, rounds, settled, 0.85 * seconds) + alone
     names = (PLAIN, *variants)
     steps = [settled if name in (*OURS, "skip") else min(settled, turns.SETTLED) for name in names]
     context = multiprocessing.get_context("spawn")

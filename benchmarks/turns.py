@@ -15,6 +15,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -86,7 +87,10 @@ def run(pipe: Connection, plan: Plan) -> None:
                 Variant(name, _callback(name, Path(folder)), _cell(model, name, plan.mode)) for name in plan.variants
             ]
             turns = _turns(variants, plan, WORKLOADS[plan.workload])
-            model.train(10**6, dataset, callbacks=[_taking_turns(model, turns)], dataset_sink_mode=False)
+            with ExitStack() as entered:
+                for variant in variants:
+                    entered.enter_context(variant.callback)  # as MindSpore does with its callbacks
+                model.train(10**6, dataset, callbacks=[_taking_turns(model, turns)], dataset_sink_mode=False)
             for variant in variants:
                 variant.account = _account(variant.callback)
             pipe.send([(item.name, item.rounds, item.turns, item.account) for item in variants])
