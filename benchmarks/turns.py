@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+PEERS = ("LossMonitor(1)", "ModelCheckpoint(100)", "SummaryCollector(1)", "naive monitor")
 # Steps after which a run without us is what it will be.
 SETTLED = 30
 # Rounds from one turn of a peer to its next.
@@ -149,7 +150,9 @@ def _taking_turns(model: Any, turns: Iterator[tuple[Variant, bool]]) -> Any:
         for recorder in recording:
             installed = recorder.callback._flight.installed
             if variant.cell is recorder.cell and installed is not None and installed.switch is not None:
-                installed.switch.to(variant is recorder and installed._due)
+                measured = variant is recorder and installed._due
+                if not installed.switch.stands(measured):
+                    installed.switch.to(measured)
 
     class TakingTurns(Callback):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -195,9 +198,6 @@ def _taking_turns(model: Any, turns: Iterator[tuple[Variant, bool]]) -> Any:
                 self.hooks += time.perf_counter_ns() - started
 
     return TakingTurns()
-
-
-PEERS = ("LossMonitor(1)", "ModelCheckpoint(100)", "SummaryCollector(1)", "naive monitor")
 
 
 def _callback(name: str, folder: Path) -> Any:
