@@ -167,10 +167,9 @@ def machine() -> str:
     """The machine, without names or paths."""
     import mindspore
 
-    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     return (
         f"{os.cpu_count()} processors ({platform.machine()}), Linux, Python {platform.python_version()}, MindSpore "
-        f"{mindspore.__version__}, NumPy {np.__version__}; load while measuring (1, 5, 15 minutes): {load}."
+        f"{mindspore.__version__}, NumPy {np.__version__}."
     )
 
 
@@ -200,14 +199,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(table(rows[-len(chosen.variants) :]), flush=True)
             for row in rows[-len(chosen.variants) :]:
                 print(f"  {row.variant}: step {row.step_ms:.2f} ms, {row.account}", flush=True)
-    print(machine())
+    print(machine(), f"Load (1, 5, 15 minutes): {', '.join(f'{value:.1f}' for value in os.getloadavg())}.")
     if chosen.json:
         chosen.json.write_text(json.dumps([vars(row) for row in rows], indent=1))
     if chosen.write:
         text = PAGE.read_text(encoding="utf-8")
         head, rest = text.split(BEGIN, 1)
         tail = rest.split(END, 1)[1]
-        PAGE.write_text(f"{head}{BEGIN}\n\n{table(rows)}\n\n{END}{tail}", encoding="utf-8")
+        PAGE.write_text(f"{head}{BEGIN}\n\n{table(rows)}\n\n{machine()}\n\n{END}{tail}", encoding="utf-8")
     return 0
 
 

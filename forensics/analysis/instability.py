@@ -101,17 +101,20 @@ def assess(case: Case, limits: Mapping[str, Limit] | None = None) -> Instability
     return Instability(onset, loss, gradient, first, rate, blame, confidence)
 
 
-def course(case: Case, unrest: Instability) -> dict[str, str | int]:
-    """For a sentence, `before` at step `start`, the last value ahead of the rise, and `after` at `end`, the newest
-    finite one: of the loss as recorded where it grew, else of the gradient norm."""
-    values = case.loss if unrest.loss is not None else np.where(case.series("overflow") == 1, np.nan, case.grad_norm)
-    found = unrest.loss or unrest.gradient
-    kept = np.arange(len(values)) if unrest.loss is not None else np.flatnonzero(~np.isnan(values))
+def course(case: Case, unrest: Instability, gradients_first: bool = False) -> dict[str, Message | str | int]:
+    """For a sentence, `what` rose from `before` at step `start`, the last value ahead of the rise, to `after` at `end`,
+    the newest finite one: the loss as recorded where it grew, else the gradient norm; or the other way round."""
+    gradients = unrest.gradient is not None and (gradients_first or unrest.loss is None)
+    values = np.where(case.series("overflow") == 1, np.nan, case.grad_norm) if gradients else case.loss
+    found = unrest.gradient if gradients else unrest.loss
+    kept = np.flatnonzero(~np.isnan(values)) if gradients else np.arange(len(values))
     series = finite_beginning(values[kept])
     onset = int(np.searchsorted(kept, unrest.onset if found is None else found.onset))
     first, last = max(0, onset - 1), len(series) - 1
     start, end = (int(case.steps[kept[at]]) for at in (first, last))
-    return {"before": figure(float(series[first])), "start": start, "after": figure(float(series[last])), "end": end}
+    what = t("gradient norm") if gradients else t("loss")
+    before, after = (figure(float(series[at])) for at in (first, last))
+    return {"what": what, "before": before, "start": start, "after": after, "end": end}
 
 
 def _gradient_growth(case: Case) -> Growth | None:

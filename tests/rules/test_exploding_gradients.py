@@ -30,6 +30,7 @@ def test_gradients_before_the_loss() -> None:
     )
     finding = fired(RULE, given)
     assert (finding.cause, finding.severity, finding.step) == ("exploding-gradients", "critical", 201)
+    assert f"gradient norm rose from {NORMAL[-1]:.4g} at step 200 to 1e+09 at step 203" in str(finding.headline)
     assert "the loss was still at its level" in str(finding.headline)
     assert finding.origin is not None
     assert (finding.origin.parameter, finding.origin.layer) == ("a.weight", "a")
@@ -41,6 +42,12 @@ def test_growth_together_at_a_high_rate_is_the_rates_matter() -> None:
     assert diagnose(high).verdict.cause == "learning-rate-too-high"
     low = bundle(loss=losses, grad_norm=burst(1e3, 1e6, 1e9), learning_rate=0.005, model=SGD)
     assert diagnose(low).verdict.cause == "exploding-gradients"
+
+
+def test_beside_even_gradients_the_loss_is_what_rose() -> None:
+    losses = [*LEVEL, 300.0, 4e4, 5e6]
+    finding = fired(RULE, bundle(loss=losses, grad_norm=burst(1.0, 1.1, 0.9), learning_rate=0.0005, model=SGD))
+    assert f"loss rose from {LEVEL[-1]:.4g} at step 200 to 5e+06 at step 203" in str(finding.headline)
 
 
 def test_an_outburst_alone_is_a_warning() -> None:

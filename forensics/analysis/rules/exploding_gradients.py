@@ -10,7 +10,15 @@ import numpy as np
 
 from forensics.analysis.evidence import Case, number_column, text_column
 from forensics.analysis.finding import Evidence, Finding, Origin, Outcome, Quiet
-from forensics.analysis.instability import APART, RATE_LIMITS, assess, is_adaptive, rate_scale, total_weight_norm
+from forensics.analysis.instability import (
+    APART,
+    RATE_LIMITS,
+    assess,
+    course,
+    is_adaptive,
+    rate_scale,
+    total_weight_norm,
+)
 from forensics.analysis.message import Message, figure, t, three_digits
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule, score
@@ -54,14 +62,12 @@ class ExplodingGradients(Rule):
     def check(self, case: Case, limits: Mapping[str, Limit]) -> Outcome:
         unrest = assess(case)
         if unrest is not None and unrest.blame == CAUSE:
-            grown = unrest.gradient or unrest.loss
-            factor = grown.factor if grown is not None else APART
+            factor = next(item.factor for item in (unrest.gradient, unrest.loss) if item is not None)
             first = t("; the loss was still at its level then") if unrest.gradients_first else t("")
             detail = t(
-                "gradients rose {factor} times from step {step} on{first}",
-                factor=three_digits(factor),
-                step=int(case.steps[unrest.onset]),
+                "{what} rose from {before} at step {start} to {after} at step {end}{first}",
                 first=first,
+                **course(case, unrest, gradients_first=True),
             )
             grave = case.numerical or factor >= APART**2
             return _finding(

@@ -101,7 +101,6 @@ def _came_apart(case: Case, unrest: Instability, jump: Limit) -> Finding:
         unrest.confidence,
         t(
             "{what} rose from {before} at step {start} to {after} at step {end}; {why}",
-            what=t("loss") if unrest.loss is not None else t("gradient norm"),
             why=why,
             **course(case, unrest),
         ),
