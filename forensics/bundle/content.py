@@ -28,6 +28,11 @@ class Part:
     tables: Mapping[str, Table] = field(default_factory=dict)
     tensors: Mapping[str, Tensor] | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables."""
+        return sum(np.asarray(cells).nbytes for table in self.tables.values() for cells in table.values())
+
 
 @dataclass(frozen=True)
 class Header:

@@ -206,6 +206,7 @@ class Flight(Steps):
     def overhead(self) -> dict[str, float]:
         """The recorder's own measured cost; see `FlightRecorder.overhead`."""
         held = self._account.nbytes + (self.ring.nbytes if self.ring is not None else 0)
+        held += self.start.nbytes if self.start is not None else 0
         device = 0
         if self.installed is not None:
             held += self.installed.host_bytes

@@ -244,6 +244,11 @@ def test_overhead_is_measured(mode: str, scratch: Path) -> None:
     assert 0 < cost["mean_ns"] <= cost["p99_ns"]
     assert 0 < cost["share"] < 1
     assert 0 < cost["host_bytes"] < 16 * 2**20
+    start = recorder._flight.start
+    assert start is not None
+    recorder._flight.start = None
+    # Four parameters, each with a histogram of more than sixteen bins.
+    assert cost["host_bytes"] - recorder.overhead()["host_bytes"] == start.nbytes > 4 * 16 * 8
 
 
 @pytest.mark.parametrize("on_trip", ["raise", "record"])
