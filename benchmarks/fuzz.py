@@ -30,12 +30,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fuzzing.families import FAMILIES, make
-from benchmarks.fuzzing.worker import MAX_BYTES, work
+from benchmarks.fuzzing.worker import MAX_BYTES, inherited, work
 from benchmarks.pages import write_into
 
 HANGING = 300.0  # wall clock, after which a worker is ended: the machine may be busy with other things
-# Bytes that this program holds itself when it begins to read.
-ALONE = 64 * 2**20
 RENEW = 2000  # files after which a worker is replaced, so that what one file left behind is not counted on
 
 
@@ -67,9 +65,8 @@ class Result:
 class Worker:
     """A forked process that reads every so-many-th file, and is replaced when it dies."""
 
-    def __init__(self, first: int, step: int, files: int, seed: int, home: Path, inherited: int) -> None:
+    def __init__(self, first: int, step: int, files: int, seed: int, home: Path) -> None:
         self.next, self.step, self.files, self.seed = first, step, files, seed
-        self.inherited = inherited
         self.folder = home / f"worker-{first}"
         self.folder.mkdir()
         self.current: tuple[int, str] | None = None
@@ -86,10 +83,11 @@ class Worker:
             os.close(self.pipe)
             try:
                 stop = min(self.files, self.next + RENEW * self.step)
-                work(iter(range(self.next, stop, self.step)), self.seed, self.folder, end, self.inherited)
+                work(iter(range(self.next, stop, self.step)), self.seed, self.folder, end)
             finally:
                 os._exit(0)
         os.close(end)
+        self.inherited = inherited(self.pid)
 
     def hear(self, result: Result) -> bool:
         """Take in what it says. Returns whether there is more to come."""
@@ -151,9 +149,7 @@ def fuzz(files: int, seed: int, workers: int, home: Path, seconds: float = 0.0, 
 
     make(seed, 0)
     result = Result()
-    # A test runner holds much that a reader of bundles does not, and all of it is counted as held by its forks.
-    inherited = max(0, isolation.resident(os.getpid()) - ALONE)
-    running = [Worker(at, workers, files, seed, home, inherited) for at in range(min(workers, files))]
+    running = [Worker(at, workers, files, seed, home) for at in range(min(workers, files))]
     begun = told = looked = time.monotonic()
     enough: list[int] = []
     # The figures so far are worth having.
@@ -165,7 +161,7 @@ def fuzz(files: int, seed: int, workers: int, home: Path, seconds: float = 0.0, 
             looked = now
             for worker in running:
                 # Once it is seen it stays so: of a process that has just been killed nothing is resident any more.
-                if not worker.outgrown and isolation.resident(worker.pid) - inherited > MAX_BYTES:
+                if not worker.outgrown and isolation.resident(worker.pid) - worker.inherited > MAX_BYTES:
                     worker.outgrown = True
                     os.kill(worker.pid, signal.SIGKILL)
         running = [worker for worker in running if worker.pipe not in ready or worker.hear(result)]

@@ -19,6 +19,8 @@ from benchmarks.fuzzing.seeds import ROOT, Made
 
 MAX_SECONDS = 10.0
 MAX_BYTES = 500 * 2**20
+# Bytes that a fork of the program itself has when it begins.
+ALONE = 48 * 2**20
 # One in so many of those that are read.
 ANALYZED, LISTED, PAGES, SLIM, TEXTS = 8, 10, 40, 10, 5
 SHARE = {"objects of other types, shapes, sizes and links": 3}
@@ -129,7 +131,7 @@ def strict(text: str) -> None:
     json.loads(text, parse_constant=lambda token: (_ for _ in ()).throw(AssertionError(f"{token} in JSON")))
 
 
-def one(number: int, family: str, made: Made, folder: Path, watch: Watch, inherited: int) -> dict[str, Any]:
+def one(number: int, family: str, made: Made, folder: Path, watch: Watch, before: int) -> dict[str, Any]:
     """Read one file and say what became of it."""
     from forensics.bundle import supervision
     from forensics.errors import ForensicsError
@@ -159,7 +161,7 @@ def one(number: int, family: str, made: Made, folder: Path, watch: Watch, inheri
     finally:
         watch.on = False
     answer["seconds"] = time.process_time() - begun
-    answer["bytes"] = peak() - inherited
+    answer["bytes"] = peak() - before
     if watch.seen:
         answer["fault"] = f"it touched something: {watch.seen.pop()}"
     elif "rule" in answer:
@@ -179,12 +181,19 @@ def peak() -> int:
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
 
 
-def work(numbers: Iterator[int], seed: int, folder: Path, end: int, inherited: int) -> None:
-    """Read files until there are no more; say which, and what became of it.
+def inherited(pid: int) -> int:
+    """Bytes that a process which was forked just now holds for other ends; a test runner's are many. They do not count.
 
-    Args:
-        inherited: bytes that the process which was forked held for other ends; they are not counted.
+    Of the parent's memory a fork has only what is mapped to no file, so that the parent cannot be asked.
     """
+    from forensics.cli import isolation
+
+    return max(0, isolation.resident(pid) - ALONE)
+
+
+def work(numbers: Iterator[int], seed: int, folder: Path, end: int) -> None:
+    """Read files until there are no more; say which, and what became of it."""
+    before = inherited(os.getpid())
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)  # what the C library says of a corrupted heap
@@ -193,5 +202,5 @@ def work(numbers: Iterator[int], seed: int, folder: Path, end: int, inherited: i
     for number in numbers:
         family, made = make(seed, number)
         os.write(end, json.dumps({"begin": number, "family": family}).encode() + b"\n")
-        answer = one(number, family, made, folder, watch, inherited)
+        answer = one(number, family, made, folder, watch, before)
         os.write(end, json.dumps({"end": number, **answer}).encode() + b"\n")
