@@ -127,8 +127,8 @@ def _resnet() -> tuple[Model, Any]:
 # mindcv's resnet18: 11.2 million, Momentum, 8 × 3 × 32 × 32 (at 112 × 112 a step takes 40 s on two processors).
 WORKLOADS = {
     "mlp": Workload(_perceptron, rounds=160, burst=20, cold=2, settled=1200),
-    "encoder": Workload(_encoder, rounds=60, burst=1, cold=0, settled=2),
-    "resnet18": Workload(_resnet, rounds=60, burst=1, cold=0, settled=2),
+    "encoder": Workload(_encoder, rounds=60, burst=1, cold=0, settled=100),
+    "resnet18": Workload(_resnet, rounds=60, burst=1, cold=0, settled=100),
 }
 
 
