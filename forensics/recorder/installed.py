@@ -23,8 +23,8 @@ from forensics.recorder.thinning import SETTLING, FullFigures, Thinning
 HOLDING_SHARE, WATCHING_SHARE, FULL_SHARE = 0.003, 0.002, 0.002
 # Where the run is only watched, nothing but history is lost with norms that are left out.
 WATCHING_LONGEST = 512
-# What norms may cost in a graph before it has been measured, in ns: for each element, on the CPU (the steps of an encoder
-# of 3.7 million took 16 ms more with norms) and on a device with its fast memory; for each parameter; and for a branch.
+# What norms may cost in a graph before it has been measured, in ns: for each element, on the CPU (the encoder of
+# docs/overhead.md, 3.7 million, takes 16 ms) and on a device with its fast memory; for each parameter; for a branch.
 PER_ELEMENT, PER_DEVICE_ELEMENT, PER_PARAMETER, PER_BRANCH = 4.0, 0.02, 15_000.0, 600_000.0
 
 
