@@ -28,12 +28,11 @@ import numpy as np
 from mindspore import nn
 from mindspore.train import Callback, Model
 
+from benchmarks.pages import DOCS, write_into
 from forensics import FlightRecorder
 from forensics.recorder.machine import HostMemory
 
 BATCHES = 1000
-PAGE = Path(__file__).parent.parent / "docs" / "overhead.md"
-BEGIN, END = "<!-- flat: begin -->", "<!-- flat: end -->"
 
 
 class Tiny(nn.Cell):  # type: ignore[misc]
@@ -115,9 +114,7 @@ def main() -> int:
                 table.append(pool.apply(run, (mode, on_trip, max(10, asked.steps))))
             print(table[-1], flush=True)
     if asked.write:
-        head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN, 1)
-        lines = "\n".join(table)
-        PAGE.write_text(f"{head}{BEGIN}\n\n{lines}\n\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+        write_into(DOCS / "overhead.md", "flat", "\n".join(table))
     return 0
 
 

@@ -31,7 +31,7 @@ from typing import Any
 
 from benchmarks.fuzzing.families import FAMILIES, make
 from benchmarks.fuzzing.worker import MAX_BYTES, inherited, work
-from benchmarks.pages import write_into
+from benchmarks.pages import DOCS, write_into
 
 HANGING = 300.0  # wall clock, after which a worker is ended: the machine may be busy with other things
 RENEW = 2000  # files after which a worker is replaced, so that what one file left behind is not counted on
@@ -285,7 +285,7 @@ def main() -> int:
             _, made = make(asked.seed, number)
             (asked.keep / f"{number}.{'ring' if made.ring else 'h5'}").write_bytes(made.data)
     if asked.write:
-        write_into("fuzz", text)
+        write_into(DOCS / "reliability.md", "fuzz", text)
     return 1 if result.faults else 0
 
 

@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import turns
+from benchmarks.pages import DOCS, write_into
 from benchmarks.turns import PEERS, Plan
 from benchmarks.workloads import WORKLOADS
 
@@ -39,8 +40,6 @@ LINGERING = "SummaryCollector(1)"
 AGAIN = "again"
 # Draws of the rounds, for the interval of a median.
 DRAWS = 2000
-PAGE = Path(__file__).parent.parent / "docs" / "overhead.md"
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 Steps = npt.NDArray[np.float64]
 
 
@@ -203,10 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.json:
         chosen.json.write_text(json.dumps([vars(row) for row in rows], indent=1))
     if chosen.write:
-        text = PAGE.read_text(encoding="utf-8")
-        head, rest = text.split(BEGIN, 1)
-        tail = rest.split(END, 1)[1]
-        PAGE.write_text(f"{head}{BEGIN}\n\n{table(rows)}\n\n{machine()}\n\n{END}{tail}", encoding="utf-8")
+        write_into(DOCS / "overhead.md", "measured", f"{table(rows)}\n\n{machine()}")
     return 0
 
 

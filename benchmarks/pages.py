@@ -1,17 +1,17 @@
-"""Puts figures into docs/reliability.md, each between marks of its own."""
+"""Puts figures into the pages of docs/, each between marks of its own."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "reliability.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
-def write_into(name: str, text: str, page: Path = PAGE) -> None:
+def write_into(page: Path, name: str, text: str) -> None:
     """Replace what stands between the marks of this name. Raises ValueError when the page has none."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     before, first, rest = page.read_text("utf-8").partition(begin)
     _, last, after = rest.partition(end)
     if not (first and last):
-        raise ValueError(f"{page} has no place for {name}")
-    page.write_text(f"{before}{begin}\n{text}\n{end}{after}", "utf-8")
+        raise ValueError(f"{page} has no markers {begin} and {end}")
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", "utf-8")

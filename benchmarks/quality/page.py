@@ -6,13 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from benchmarks.pages import DOCS, write_into
 from benchmarks.quality.judgement import WHOLE, Judgement
-from benchmarks.quality.keys import ROOT
 from benchmarks.quality.label import NOTHING_WRONG
 from benchmarks.quality.scoring import bolder, by_cause, by_evidence, confusions, figures, share, shortcomings
 
-PAGE = ROOT / "docs/quality.md"
-BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+PAGE = DOCS / "quality.md"
 
 
 def write(judgements: Sequence[Judgement], absent: Sequence[str] = (), path: Path = PAGE) -> None:
@@ -20,12 +19,7 @@ def write(judgements: Sequence[Judgement], absent: Sequence[str] = (), path: Pat
 
     Raises ValueError when the page has no markers.
     """
-    text = path.read_text("utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{path} has no markers {BEGIN} and {END}")
-    path.write_text("".join([before, BEGIN, "\n\n", tables(judgements, absent), "\n\n", END, after]), "utf-8")
+    write_into(path, "figures", tables(judgements, absent))
 
 
 def tables(judgements: Sequence[Judgement], absent: Sequence[str] = ()) -> str:

@@ -68,6 +68,14 @@ def number(tensor: Any) -> float:
         return float(numbers(tensor).reshape(-1)[0])
 
 
+def awaited(tensor: Any) -> float:
+    """The same in a hook of a step. Raises Surfaced where an error was pending on the tensor."""
+    try:
+        return float(tensor.item())
+    except Exception as error:
+        return read_again(tensor, error)
+
+
 def read_again(tensor: Any, error: Exception) -> float:
     """The number of a tensor whose `item` raised this in a hook of a step.
 

@@ -176,14 +176,14 @@ class Installed:
         if rows == seen[1]:
             return None
         probe, before = self.probe, seen[0]
-        count = int(_waited_for(probe.steps))
+        count = int(framework.awaited(probe.steps))
         self._seen = [count, rows]
-        broken_at = int(_waited_for(probe.broken))
+        broken_at = int(framework.awaited(probe.broken))
         broken = count - broken_at if broken_at > before else None
-        norm = math.sqrt(_waited_for(probe.total))
+        norm = math.sqrt(framework.awaited(probe.total))
         if broken is None and math.isfinite(norm):
             return Pulse(norm, 0, count)
-        suspicious, bad = int(_waited_for(probe.suspicious)), int(_waited_for(probe.bad))
+        suspicious, bad = int(framework.awaited(probe.suspicious)), int(framework.awaited(probe.bad))
         if suspicious != count:
             return Pulse(norm, 0, count, broken)
         if bad == 0:
@@ -295,10 +295,3 @@ class Installed:
             if np.array_equal(framework.numbers(self.probe.wants), wanted, equal_nan=True):
                 return
         ops.assign(self.probe.wants, Tensor(wanted))
-
-
-def _waited_for(tensor: Any) -> float:
-    try:
-        return float(tensor.item())
-    except Exception as error:
-        return framework.read_again(tensor, error)

@@ -7,6 +7,7 @@ list of rates, so the parameters behind it are read instead.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,20 +46,21 @@ class LearningRate:
     def now(self) -> float:
         """The rate that the next update will use, or NaN. Asked at the beginning of a step."""
         if self._tensor is not None:
-            # Read every time: a callback may have changed it, and nothing cheaper than reading would tell.
+            # Read every time: a callback may have changed it, and nothing cheaper than reading would tell. Without a
+            # function in between, for nothing else is asked so often.
             try:
                 return float(self._tensor.item())
             except Exception as error:
                 return framework.read_again(self._tensor, error)
         if self._table is not None:
-            step = self.global_step()
+            step = self.global_step(framework.awaited)
             return float(self._table[min(step, len(self._table) - 1)]) if len(self._table) else math.nan
         return float(self._rate) if isinstance(self._rate, int | float) else math.nan
 
-    def global_step(self) -> int:
+    def global_step(self, read: Callable[[Any], float] = framework.number) -> int:
         """The optimizer's own count of updates; steps that were skipped are not in it."""
         step = getattr(self._optimizer, "global_step", None)
-        return int(framework.number(step)) if framework.is_tensor(step) else 0
+        return int(read(step)) if framework.is_tensor(step) else 0
 
     def evaluate(self, global_step: int) -> float:
         """A schedule's rate at an update (0-based); NaN where there is no schedule."""

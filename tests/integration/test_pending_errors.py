@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mindspore as ms
@@ -13,6 +14,7 @@ from mindspore.train import Model
 
 from forensics import FlightRecorder, open_bundle
 from forensics.recorder import outputs
+from forensics.recorder.learning_rate import LearningRate
 from tests import training
 
 pytestmark = pytest.mark.mindspore
@@ -89,10 +91,23 @@ def test_an_error_that_the_loss_brings_out_ends_the_training(mode: str, scratch:
         assert "callback" not in bundle.facts("exception")
 
 
+class Listed:
+    """An optimizer with a list of rates, of which its own count of updates tells which one is used."""
+
+    def __init__(self, global_step: Any) -> None:
+        self.global_step = global_step
+        self.learning_rate = SimpleNamespace(learning_rate=Tensor(np.ones(9, np.float32)))
+
+
 # In PyNative mode on the CPU, gradients are read where the optimizer is called, and MindSpore raises it there.
 @pytest.mark.parametrize(
     ("mode", "where"),
-    [("graph", "learning rate"), ("pynative", "learning rate"), ("graph", "gradient pulse")],
+    [
+        ("graph", "learning rate"),
+        ("pynative", "learning rate"),
+        ("pynative", "count of updates"),
+        ("graph", "gradient pulse"),
+    ],
     indirect=["mode"],
 )
 def test_an_error_that_any_reading_of_a_hook_brings_out_ends_the_training(
@@ -108,11 +123,13 @@ def test_an_error_that_any_reading_of_a_hook_brings_out_ends_the_training(
             if run_context.original_args().cur_step_num == 3:
                 flight = recorder._flight
                 late = Late(np.float32(7))
+                assert flight.rate is not None
+                assert flight.installed is not None
                 if where == "learning rate":
-                    assert flight.rate is not None
                     flight.rate._tensor = late
+                elif where == "count of updates":
+                    flight.rate = LearningRate(Listed(late))
                 else:
-                    assert flight.installed is not None
                     flight.installed._rows = late
 
     with pytest.raises(RuntimeError, match="507054") as caught:

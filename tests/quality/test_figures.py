@@ -157,7 +157,7 @@ def test_what_was_not_run_is_wrong(tmp_path: Path) -> None:
 
 def test_the_page_keeps_what_stands_around_the_figures(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
-    path.write_text(f"before\n{page.BEGIN}\nold\n{page.END}\nafter\n")
+    path.write_text("before\n<!-- figures: begin -->\nold\n<!-- figures: end -->\nafter\n")
     wrong = judgement(NAN, "log-of-nonpositive", wrong=("no line, not cases.py:7",))
     page.write([judgement(WELL, "healthy"), wrong, judgement(NAN, "unknown", evidence="ring only")], ["b@graph"], path)
     text = path.read_text()
