@@ -101,8 +101,8 @@ def assert_same_bits(left: Weights, right: Weights, reason: str = "") -> None:
 def again_where_bits_differ(test: F) -> F:
     """For tests that compare trainings bit for bit: one that finds a difference is tried again, in a folder of its own.
 
-    On a machine with much other work, MindSpore 2.10 on the CPU gives now and then (one in some thirty PyNative runs of
-    three steps) the same training another last bit, with one thread too. What changes a run does so every time.
+    MindSpore 2.10 on the CPU does not always give one and the same training the same bits: of 80 PyNative runs with a
+    loss scaled by hand, without a recorder in the process, 9 ended with others. What changes a run does so every time.
     """
 
     @functools.wraps(test)
