@@ -22,7 +22,7 @@ OUTBURST = 100.0
 
 
 def usual_norm(case: Case, findings: Sequence[Finding], step: float = math.inf) -> str:
-    """The largest finite gradient norm of the last 100 steps before any finding of growth began, in two digits.
+    """The largest finite gradient norm of the last 100 steps before any finding of growth began.
 
     Args:
         step: the first warning's step, where there was one before the trip.
@@ -35,7 +35,7 @@ def usual_norm(case: Case, findings: Sequence[Finding], step: float = math.inf) 
     norms = case.grad_norm[known][-RECENT:]
     if not len(norms) or not 0 < norms.max() <= OUTBURST * np.median(norms):
         return ""
-    return figure(float(norms.max()), 2)
+    return figure(float(norms.max()))
 
 
 def with_norm(findings: Sequence[Finding], case: Case, step: float = math.inf) -> tuple[Finding, ...]:

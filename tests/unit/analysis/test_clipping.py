@@ -34,7 +34,7 @@ def grown(**more: Any) -> Finding:
 @pytest.mark.parametrize(
     ("norms", "more", "norm"),
     [
-        ([1.0, 2.75, 1.5, 90.0, 1e9], {}, "2.8"),
+        ([1.0, 2.75, 1.5, 90.0, 1e9], {}, "2.75"),
         ([1.0, 2.75, 1.5, 90.0, 1e9], {"severity": "info"}, ""),  # then the outburst is among them
         ([1.0, 2.75, 1.5, 90.0, 1e9], {"cause": "loss-spike", "step": 2}, ""),
         ([1.0, math.nan, math.inf, 90.0, 1e9], {}, "1.0"),
