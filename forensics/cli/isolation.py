@@ -14,6 +14,7 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -54,8 +55,11 @@ def run(action: Callable[[], Any], subject: Path) -> Any:
         return action()
     limit = MAX_BYTES + BYTES_PER_BYTE * _size(subject)
     while True:
-        child = _Child(action, limit)
-        child.wait()
+        with _requests_to_end() as requests:
+            child = _Child(action, limit)
+            child.wait(requests)
+        if requests:
+            raise KeyboardInterrupt if requests[0] == signal.SIGINT else SystemExit(128 + requests[0])
         error = child.problem(subject)
         if error is None:
             return child.result()
@@ -73,6 +77,7 @@ def possible() -> bool:
     context = click.get_current_context(silent=True)
     return (
         sys.platform == "linux"
+        and threading.current_thread() is threading.main_thread()  # the only one that may be asked to end
         and sys.stdout is sys.__stdout__
         and sys.stderr is sys.__stderr__
         and not (context is not None and program.debugging(context))
@@ -104,23 +109,26 @@ class _Child:
             _work(action, end)
         os.close(end)
 
-    def wait(self) -> None:
-        """Listen until it has ended. An interrupt, or a request to end, ends it as well."""
+    def wait(self, requests: list[int]) -> None:
+        """Listen until it has ended.
+
+        Args:
+            requests: what asked this process to end, so far. The first ends the child as well.
+        """
         ended = False
+        looked = 0.0
         try:
-            with _terminable():
-                looked = 0.0
-                while not ended:
-                    ready, _, _ = select.select([self._pipe], [], [], _POLL)
-                    if ready:
-                        piece = os.read(self._pipe, 65536)
-                        ended = not piece
-                        self._hear(piece)
-                    if not self._outgrown and time.monotonic() - looked >= _POLL:
-                        looked = time.monotonic()
-                        self._outgrown = resident(self._pid) - self._inherited > self._limit
-                        if self._outgrown:
-                            os.kill(self._pid, signal.SIGKILL)
+            while not ended and not requests:
+                ready, _, _ = select.select([self._pipe], [], [], _POLL)
+                if ready:
+                    piece = os.read(self._pipe, 65536)
+                    ended = not piece
+                    self._hear(piece)
+                if not self._outgrown and time.monotonic() - looked >= _POLL:
+                    looked = time.monotonic()
+                    self._outgrown = resident(self._pid) - self._inherited > self._limit
+                    if self._outgrown:
+                        os.kill(self._pid, signal.SIGKILL)
         finally:
             if not ended:
                 os.kill(self._pid, signal.SIGKILL)
@@ -192,6 +200,7 @@ def _work(action: Callable[[], Any], end: int) -> NoReturn:  # pragma: no cover 
     """Do the work, say what came of it, and end without a word more."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _silence_native_code()
 
         def tell(what: str, value: Any, **more: Any) -> None:
@@ -233,17 +242,22 @@ def _silence_native_code() -> None:  # pragma: no cover - nobody measures the ch
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM as an exception, so that the child does not outlive its parent."""
+def _requests_to_end() -> Iterator[list[int]]:
+    """SIGINT and SIGTERM, noted as they come.
 
-    def stop(number: int, _frame: object) -> NoReturn:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, stop)
+    The exception that Python makes of an interrupt comes up anywhere, also between reading what the child says and
+    taking note of it: a half-made file would stay, or a child that nobody waits for.
+    """
+    requests: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    heeded = [number for number, handler in before.items() if handler not in (None, signal.SIG_IGN)]
     try:
-        yield
+        for number in heeded:
+            signal.signal(number, lambda number, _frame: requests.append(number))
+        yield requests
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in heeded:
+            signal.signal(number, before[number])
 
 
 def resident(pid: int) -> int:

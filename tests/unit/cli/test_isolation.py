@@ -249,6 +249,54 @@ main(["wait"], prog_name="msforensics")
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
+@pytest.mark.parametrize("moment", ["forked", "hearing", "ended"])
+def test_an_interrupt_at_the_worst_moment_ends_both(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    raised: type[BaseException],
+    moment: str,
+) -> None:
+    """Between what the child said and taking note of it, or before anybody listens: nothing stays."""
+    parent, children = os.getpid(), []
+    fork, hear = os.fork, isolation._Child._hear
+
+    def forking() -> int:
+        child = fork()
+        if child:
+            children.append(child)
+            if moment == "forked":
+                os.kill(parent, number)
+        return child
+
+    def hearing(self: isolation._Child, piece: bytes) -> None:
+        if (moment == "hearing" and b'"making"' in piece) or (moment == "ended" and b'"result"' in piece):
+            os.kill(parent, number)
+            time.sleep(0.01)
+        hear(self, piece)
+
+    def action() -> int:
+        with supervision.making(tmp_path / "half.part"):
+            (tmp_path / "half.part").touch()
+            if moment != "ended":
+                time.sleep(60)
+            (tmp_path / "half.part").unlink()
+        return 1
+
+    monkeypatch.setattr(os, "fork", forking)
+    monkeypatch.setattr(isolation._Child, "_hear", hearing)
+    before = [signal.getsignal(item) for item in (signal.SIGINT, signal.SIGTERM)]
+    started = time.monotonic()
+    with pytest.raises(raised):
+        isolation.run(action, tmp_path)
+    assert time.monotonic() - started < 30
+    assert list(tmp_path.iterdir()) == []
+    assert [signal.getsignal(item) for item in (signal.SIGINT, signal.SIGTERM)] == before
+    with pytest.raises(ProcessLookupError):
+        os.kill(children[0], 0)
+
+
 def test_nothing_is_told_where_nobody_watches(tmp_path: Path) -> None:
     with supervision.reading(tmp_path), supervision.making(tmp_path):
         pass
