@@ -373,10 +373,20 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
 
     def _own_columns(self) -> dict[str, float]:
         """The columns that the user asked for, each of which may fail alone."""
-        guard, params, own = self._flight.guard, self._params, {}
+        guard, own = self._flight.guard, {}
         for name, read in self._options.scalars.items():
-            own[name] = guard.run(f"scalar {name}", lambda r=read: float(r(params)), math.nan)
+            own[name] = guard.run(f"scalar {name}", self._own_column, math.nan, read)
         return own
+
+    def _own_column(self, read: Callable[[Any], float]) -> float:
+        """What a function of the user's gives. Raises Surfaced when it met what was pending on a tensor."""
+        try:
+            return float(read(self._params))
+        except Exception as error:
+            if not framework.brought_out(error, lambda: read(self._params)):
+                raise
+            surfaced = Surfaced(error)
+        raise surfaced
 
     def _note_metrics(self, run_context: Any) -> None:
         params = run_context.original_args()

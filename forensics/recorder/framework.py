@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from traceback import walk_tb
 from types import MappingProxyType
 from typing import Any
 
@@ -93,6 +95,24 @@ def insists(tensor: Any, error: Exception) -> bool:
     except Exception as again:
         return str(again) == str(error)
     return False
+
+
+def brought_out(error: Exception, action: Callable[[], object]) -> bool:
+    """Whether what an action raised had been pending in the framework: it is one of its own, and does not come again.
+
+    Args:
+        action: is done once more where it may be so.
+    """
+    if not asynchronous():
+        return False
+    frames = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
+    if not frames or not frames[-1].startswith(str(Path(mindspore.__file__).parent)):
+        return False  # a fault of the action's own
+    try:
+        action()
+    except Exception as again:
+        return str(again) != str(error)
+    return True
 
 
 def _array(tensor: Any) -> tensors.Array:

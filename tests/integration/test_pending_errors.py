@@ -143,6 +143,58 @@ def test_an_error_that_any_reading_of_a_hook_brings_out_ends_the_training(
         assert bundle.facts("recorder")["failures"] == []
 
 
+@pytest.mark.parametrize("mode", ["pynative"], indirect=True)
+def test_an_error_that_a_column_of_the_users_brings_out_ends_the_training(mode: str, scratch: Path) -> None:
+    late: list[Any] = []
+
+    class Lookups(ms.train.Callback):  # type: ignore[misc]
+        """Looks up at each step, at the third one out of range: that comes to light where it is read."""
+
+        def on_train_step_end(self, run_context: Any) -> None:
+            index = 23 if run_context.original_args().cur_step_num == 3 else 1
+            late[:] = [ops.gather(Tensor(np.ones(20, np.float32)), Tensor([index], ms.int32), 0)]
+
+    read = {"looked_up": lambda params: late[0].asnumpy()[0]}
+    recorder = FlightRecorder(scratch / "run", scalars=read)
+    with pytest.raises((RuntimeError, ValueError), match="Gather") as caught:
+        training.model().train(1, training.dataset(6), callbacks=[Lookups(), recorder], dataset_sink_mode=False)
+    assert caught.value.__context__ is None
+    (path,) = recorder.bundles
+    with open_bundle(path) as bundle:
+        assert bundle.facts("trigger")["kind"] == "exception"
+        assert bundle.facts("trigger")["step"] == 3
+        assert bundle.facts("recorder")["failures"] == []
+
+
+@pytest.mark.parametrize("mode", ["pynative"], indirect=True)
+def test_a_fault_of_a_column_of_the_users_is_none_of_the_runs(mode: str, scratch: Path) -> None:
+    """Whether it raises by itself or makes the framework raise, and also when it does so only now and then."""
+    calls = {"own": 0, "framework": 0, "sometimes": 0}
+
+    def own(params: Any) -> float:
+        calls["own"] += 1
+        raise LookupError("nothing there")
+
+    def framework(params: Any) -> float:
+        calls["framework"] += 1
+        return float(ops.gather(Tensor(np.ones(20, np.float32)), Tensor([23], ms.int32), 0).asnumpy()[0])
+
+    def sometimes(params: Any) -> float:
+        calls["sometimes"] += 1
+        if calls["sometimes"] == 2:
+            raise RuntimeError("not now")
+        return 1.0
+
+    columns = {"own": own, "framework": framework, "sometimes": sometimes}
+    recorder = FlightRecorder(scratch / "run", scalars=columns)
+    training.model().train(1, training.dataset(4), callbacks=[recorder], dataset_sink_mode=False)
+    assert calls == {"own": 3, "framework": 6, "sometimes": 4}
+    with open_bundle(recorder.dump() or "") as bundle:
+        failures = {item["where"]: item["count"] for item in bundle.facts("recorder")["failures"]}
+        assert failures == {"scalar own": 3, "scalar framework": 3, "scalar sometimes": 1}
+        assert bundle.table("scalars")["sometimes"].tolist()[::3] == [1.0, 1.0]
+
+
 def test_what_is_wrong_with_a_tensor_itself_is_no_pending_error(scratch: Path) -> None:
     class Odd(Tensor):  # type: ignore[misc]
         def item(self) -> Any:
