@@ -286,15 +286,36 @@ def test_an_interrupt_at_the_worst_moment_ends_both(
 
     monkeypatch.setattr(os, "fork", forking)
     monkeypatch.setattr(isolation._Child, "_hear", hearing)
-    before = [signal.getsignal(item) for item in (signal.SIGINT, signal.SIGTERM)]
-    started = time.monotonic()
-    with pytest.raises(raised):
-        isolation.run(action, tmp_path)
-    assert time.monotonic() - started < 30
-    assert list(tmp_path.iterdir()) == []
-    assert [signal.getsignal(item) for item in (signal.SIGINT, signal.SIGTERM)] == before
+    # A shell has what it starts in the background ignore interrupts.
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        before = [signal.getsignal(item) for item in (signal.SIGINT, signal.SIGTERM)]
+        started = time.monotonic()
+        with pytest.raises(raised):
+            isolation.run(action, tmp_path)
+        assert time.monotonic() - started < 30
+        assert list(tmp_path.iterdir()) == []
+        assert [signal.getsignal(item) for item in (signal.SIGINT, signal.SIGTERM)] == before
+    finally:
+        signal.signal(signal.SIGINT, usual)
     with pytest.raises(ProcessLookupError):
         os.kill(children[0], 0)
+
+
+def test_an_interrupt_that_is_ignored_stays_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent, hear = os.getpid(), isolation._Child._hear
+
+    def hearing(self: isolation._Child, piece: bytes) -> None:
+        os.kill(parent, signal.SIGINT)
+        hear(self, piece)
+
+    monkeypatch.setattr(isolation._Child, "_hear", hearing)
+    usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert isolation.run(lambda: 7, tmp_path) == 7
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def test_nothing_is_told_where_nobody_watches(tmp_path: Path) -> None:
