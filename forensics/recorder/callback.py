@@ -17,7 +17,7 @@ from forensics.recorder.flight import Flight
 from forensics.recorder.guard import Surfaced
 from forensics.recorder.loop import Loop
 from forensics.recorder.options import Alert, Options, Scalars
-from forensics.recorder.outputs import read_outputs
+from forensics.recorder.outputs import own_number, read_outputs
 from forensics.recorder.reading import Reading, Trip
 from forensics.recorder.response import Response
 from forensics.recorder.vigil import Vigil
@@ -375,18 +375,8 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         """The columns that the user asked for, each of which may fail alone."""
         guard, own = self._flight.guard, {}
         for name, read in self._options.scalars.items():
-            own[name] = guard.run(f"scalar {name}", self._own_column, math.nan, read)
+            own[name] = guard.run(f"scalar {name}", own_number, math.nan, read, self._params)
         return own
-
-    def _own_column(self, read: Callable[[Any], float]) -> float:
-        """What a function of the user's gives. Raises Surfaced when it met what was pending on a tensor."""
-        try:
-            return float(read(self._params))
-        except Exception as error:
-            if not framework.brought_out(error, lambda: read(self._params)):
-                raise
-            surfaced = Surfaced(error)
-        raise surfaced
 
     def _note_metrics(self, run_context: Any) -> None:
         params = run_context.original_args()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -53,6 +53,20 @@ def read_outputs(outputs: Any) -> Outputs:
         overflow = _number(outputs[1])[0]
         scale = _number(outputs[2])[0]
     return Outputs(loss, known, overflow, scale)
+
+
+def own_number(read: Callable[[Any], Any], params: Any) -> float:
+    """What a function of the user's gives of the callback parameters.
+
+    Raises what it raises, and Surfaced when it met what was pending on a tensor.
+    """
+    try:
+        return float(read(params))
+    except Exception as error:
+        if not framework.brought_out(error, lambda: read(params)):
+            raise
+        surfaced = Surfaced(error)
+    raise surfaced
 
 
 def _loss(outputs: Any, depth: int = 0) -> tuple[float, bool]:
