@@ -176,7 +176,7 @@ class Dump:
         if self.trip.kind not in NUMERICAL or workload is None:
             return content
         batch = [item for item in self.batch() if framework.is_tensor(item)]
-        if workload.forward is None or not batch:
+        if not workload.runs_on(len(batch)) or not batch:
             self.writer.skip("autopsy", "the batch is not at hand" if not batch else "the forward pass is not known")
             return content
         self._add(

@@ -211,6 +211,11 @@ class Installed:
         return int(framework.number(self.probe.steps))
 
     @property
+    def counts_every_call(self) -> bool:
+        """Whether `measured` counts every call of the optimizer: not where the user's own graph runs at most steps."""
+        return self.switch is None or not self.switch.usable
+
+    @property
     def source(self) -> str:
         """How and where gradients are measured, in words."""
         where = "over host memory" if self.host is not None and self.host.count else "on the device"

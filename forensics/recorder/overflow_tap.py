@@ -107,6 +107,20 @@ class OverflowTap:
         host = self._look.host
         return host.count if host is not None and host.count else int(self._look.probe.steps.item())
 
+    def skipped(self, called: int) -> bool:
+        """Whether the last gradients were not finite and the train cell did not call its optimizer with them.
+
+        Args:
+            called: how often the optimizer was called so far.
+        """
+        host, probe = self._look.host, self._look.probe
+        if host is not None and host.count:
+            count, broken, rows = host.count, host.broken, host.rows
+        else:
+            count, broken, rows = (int(item.item()) for item in (probe.steps, probe.broken, probe.rows))
+        # There is a row for each that was not finite: all of them were skipped when the calls and these add up.
+        return bool(0 < broken == count and called + rows <= count)
+
     def place(self, there: bool) -> None:
         """Put it into its places, or give the cell its own functions back. (A graph that is compiled keeps what it
         has: it looks on, and nobody asks.)"""

@@ -66,8 +66,17 @@ class Response:
         return self._writing
 
     def held_back(self, reading: Reading) -> bool:
-        """Whether this step's update was kept from the weights: only when its gradients passed the hold, and failed."""
-        return self.holds and reading.pulse is not None and reading.pulse.broken is not None
+        """Whether this step's update was kept from the weights: when its gradients passed the hold, and failed; or when
+        they failed in a train cell that then did not call its optimizer."""
+        if self.holds and reading.pulse is not None and reading.pulse.broken is not None:
+            return True
+        return self.flight.guard.run("skipped update", self._skipped, False)
+
+    def _skipped(self) -> bool:
+        installed = self.flight.installed
+        if installed is None or installed.overflow is None or not installed.counts_every_call:
+            return False
+        return installed.overflow.skipped(installed.measured)
 
     def begin(self) -> None:
         """A new run of steps: no fault is going on."""
@@ -121,7 +130,7 @@ class Response:
     def _poisoned(self, trip: Trip, reading: Reading) -> None:
         if self._options.on_trip == "record":
             if self._ongoing != trip.kind:
-                self.write(trip, held_back=False)
+                self.write(trip, held_back=self.held_back(reading))
             self._ongoing = trip.kind
             return
         held = self.held_back(reading)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,6 +56,19 @@ class Workload:
             return {}
         weights = {id(parameter) for parameter in self.parameters().values()}
         return framework.named(p for p in self.optimizer.get_parameters() if id(p) not in weights)
+
+    def runs_on(self, count: int) -> bool:
+        """Whether the forward pass is known, and takes so many tensors. A network that a train cell of the user's own
+        holds may give no loss: then it does not take the labels."""
+        if self.forward is None:
+            return False
+        try:
+            inspect.signature(getattr(self.forward, "construct", self.forward)).bind(*range(count))
+        except TypeError:
+            return False
+        except ValueError:
+            return True  # it does not tell what it takes
+        return True
 
 
 def from_callback(params: Any) -> Workload:

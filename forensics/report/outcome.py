@@ -11,6 +11,7 @@ from forensics.report.speech import Speech
 _HELD: dict[str, Message] = {
     "raise": message("held back, so the weights are those from before this step; on_trip=raise ended the run"),
     "skip": message("held back, so the weights are those from before this step; on_trip=skip lets the run go on"),
+    "record": message("skipped by the train cell, so the weights are those from before this step"),
 }
 _APPLIED: dict[str, Message] = {
     "raise": message("applied, so the weights may hold the damage; on_trip=raise ended the run"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,65 @@ def test_what_a_cell_does_not_skip_is_held_back(mode: str, scratch: Path) -> Non
         # Both taps have seen it; it is told of once.
         assert bundle.table("gradients")["step"].tolist() == [1, 2, 3, 4]
         assert "skipped_steps" not in bundle.facts("gradients")
+
+
+class Loud(Silent):
+    """Says that its loss is infinite for a batch with a large number, whose gradients are sound."""
+
+    def construct(self, x, y):  # type: ignore[no-untyped-def]
+        loss = Silent.construct(self, x, y)  # type: ignore[no-untyped-call]
+        return loss / ops.cast(x.max() < 50.0, ms.float32)
+
+
+@pytest.mark.parametrize("on_trip", ["raise", "skip", "record"])
+def test_an_update_that_the_cell_skipped_was_not_applied(mode: str, scratch: Path, on_trip: str) -> None:
+    network = _network()
+    recorder = FlightRecorder(scratch / "run", on_trip=on_trip)
+    cell = Silent(network, _optimizer(network), 2.0**10)
+    with pytest.raises(TrainingTripped, match="update was not applied") if on_trip == "raise" else nullcontext():
+        _run(cell, recorder, bad=(5,))
+    assert all(np.isfinite(p.asnumpy()).all() for p in network.trainable_params())
+    with open_bundle(recorder.bundles[0]) as bundle:
+        trigger = bundle.facts("trigger")
+        assert (trigger["kind"], trigger["step"]) == ("nan-loss", 5)
+        # Where only watched, a graph runs as the user wrote it at most steps: calls of the optimizer are not counted.
+        assert trigger["held_back"] is not (on_trip == "record" and mode == "graph")
+
+
+def test_an_update_that_the_cell_did_not_skip_was_applied(mode: str, scratch: Path) -> None:
+    network = _network()
+    recorder = FlightRecorder(scratch / "run")
+    with pytest.raises(TrainingTripped, match="update was applied"):
+        _large(Loud(network, _optimizer(network), 2.0**10), recorder, (5,))
+    with open_bundle(recorder.bundles[0]) as bundle:
+        assert bundle.facts("trigger")["kind"] == "inf-loss"
+        assert bundle.facts("trigger")["held_back"] is False
+
+
+def test_a_network_that_gives_no_loss_is_not_run_again(scratch: Path) -> None:
+    """The one child of the train cell takes no labels: the autopsy knows no forward pass, and says so."""
+
+    class Joined(Silent):
+        def __init__(self, network: Any, optimizer: Any, scale: float) -> None:
+            nn.Cell.__init__(self, auto_prefix=False)
+            self.body, self.optimizer, self.scaler = network, optimizer, DynamicLossScaler(scale, 2, 1000)
+            self.gradient = ms.value_and_grad(self.forward, None, optimizer.parameters)
+
+        def forward(self, x, y):  # type: ignore[no-untyped-def]
+            return ops.cross_entropy(self.body(x), y)
+
+        def construct(self, x, y):  # type: ignore[no-untyped-def]
+            loss, gradients = self.gradient(x, y)
+            return ops.depend(loss, self.optimizer(gradients))
+
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    network = training.Perceptron()
+    recorder = FlightRecorder(scratch / "run")
+    with pytest.raises(TrainingTripped):
+        _run(Joined(network, _optimizer(network), 1.0), recorder, bad=(3,))
+    with open_bundle(recorder.bundles[0]) as bundle:
+        assert bundle.missing["autopsy"] == "the forward pass is not known"
+        assert bundle.facts("recorder")["failures"] == []
 
 
 def test_skipped_steps_of_several_trainings(mode: str, scratch: Path) -> None:

@@ -45,7 +45,12 @@ def _case(kind: Any = "nan-loss", held: Any = True, policy: Any = "raise") -> An
             "applied, so the weights may hold the damage; on_trip=record lets the run",
         ),
         ("nan-loss", False, "raise", "applied, so the weights may hold the damage; on_trip=raise ended the run"),
-        ("loss-scale-collapse", True, "record", "held back, so the weights are those from before this step"),
+        (
+            "loss-scale-collapse",
+            True,
+            "record",
+            "skipped by the train cell, so the weights are those from before this step",
+        ),
         ("nonfinite-weight", False, "raise", "applied earlier: the weights hold the damage"),
         ("loss-spike", False, "raise", "applied; a loss spike does not end the run"),
     ],
