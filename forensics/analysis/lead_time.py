@@ -61,12 +61,12 @@ def _setting(case: Case, rule: Rule, limits: Mapping[str, Limit], step: float, f
     norm = usual_norm(case, findings, step)
     if outcome is not None and outcome.cause in BOUND and norm:
         return t(
-            "what would have caught it: {limit} = {value}, passed at step {step}; and gradients clipped to {norm}, the "
-            "largest norm before, would have bounded it",
+            "{limit} = {value} would have caught it at step {step}; gradients clipped to {norm}, the largest norm "
+            "before, would have bounded it",
             norm=norm,
             **said,
         )
-    return t("what would have caught it: {limit} = {value}, passed at step {step}", **said)
+    return t("{limit} = {value} would have caught it at step {step}", **said)
 
 
 def _warning_steps(case: Case, rule: Rule, limits: Mapping[str, Limit], steps: Series, trip: int) -> int:

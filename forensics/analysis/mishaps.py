@@ -229,7 +229,11 @@ def _syntax(found: re.Match[str]) -> Message:
 
 @_says(r"(?:Type|Shape|Abstract type) Join Failed: ?\w{1,20} ?= ?([^\n]{1,60}?), ?\w{1,20} ?= ?([^\n]{1,60}?)\.?$")
 def _branches(found: re.Match[str]) -> Message:
-    return t("the branches of a condition give {left} and {right}", left=found[1], right=found[2])
+    return t(
+        "{left} and {right} meet where graph mode needs one type or shape, as in the branches of a condition",
+        left=found[1],
+        right=found[2],
+    )
 
 
 @_says(r", its name '([^'\n]{1,200})' already exists")

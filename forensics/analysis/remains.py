@@ -84,7 +84,8 @@ def gather(path: Path, ring: RingContent) -> Remains:
         content["exception"] = Part({"chain": [], "threads": trace.threads})
     for name in ("environment", "model", "dataset"):
         facts = mapping(sidecar.get(name))
-        if facts:
+        # A loop tells of no data set: then there is nothing to know of it, and nothing is lost.
+        if facts or (name == "dataset" and sidecar.get(name) == {}):
             content[name] = Part(facts if name != "environment" else _environment(facts, ring))
         else:
             missing[name] = _NO_SIDECAR

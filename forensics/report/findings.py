@@ -197,7 +197,7 @@ def lead(warning: LeadTime | None, t: Speech) -> str:
     said_when = t(counted(warning.steps_before, one, many))
     if not str(warning.setting):
         return said_when
-    return t("{when} To watch for: {setting}.", when=said_when, setting=t(warning.setting))
+    return t("{when} As an alert, {setting}.", when=said_when, setting=t(warning.setting))
 
 
 def trigger(facts: Mapping[str, object], t: Speech) -> str:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from forensics.analysis.evidence import Case, Series
 from forensics.analysis.finding import Evidence, Finding, Outcome, Quiet
-from forensics.analysis.message import figure, t, three_digits
+from forensics.analysis.message import counted, figure, t, three_digits
 from forensics.analysis.remedies import REMEDIES
 from forensics.analysis.rule import Limit, Rule, graded, score
 
@@ -85,7 +85,11 @@ class LearningRateSchedule(Rule):
             phase="optimizer",
             headline=headline,
             summary=headline,
-            explanation=t("The end came {steps} steps later.", steps=end - step)
+            explanation=counted(
+                end - step,
+                t("The end came in the next step."),
+                t("The end came {steps} steps later.", steps=end - step),
+            )
             if harmful
             else t("Nothing is recorded that came of it."),
             remedy=(*_MEANT[:2], *REMEDIES["learning-rate-too-high"][1:2], _MEANT[2]),

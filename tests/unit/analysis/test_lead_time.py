@@ -153,8 +153,8 @@ def test_the_setting_that_would_have_caught_it() -> None:
     lead = diagnosis.lead_time
     assert lead is not None
     said = str(lead.setting)
-    assert said.startswith(f"what would have caught it: {lead.rule}.")
-    assert f"passed at step {lead.step}" in said
+    assert said.startswith(f"{lead.rule}.")
+    assert f"would have caught it at step {lead.step}" in said
     finding = next(item for item in check_json(diagnosis)["findings"] if item["rule"] == lead.rule)
     assert finding["evidence"][-1]["note"] == said
     assert finding["evidence"][-1]["step"] == lead.step

@@ -43,7 +43,7 @@ from forensics.analysis.mishaps import mishap
         (
             "TypeError",
             "Cannot join the return values.\nType Join Failed: dtype1 = Float32, dtype2 = Float16.\nx",
-            "the branches of a condition give Float32 and Float16",
+            "Float32 and Float16 meet where graph mode needs one type or shape, as in the branches of a condition",
         ),
         (
             "ValueError",

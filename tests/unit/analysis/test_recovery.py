@@ -115,6 +115,13 @@ class TestWhatComesBack:
             assert bundle.table("scalars")["step"].tolist() == list(range(13, 21))
             assert bundle.facts("scalars")["dropped_before"] == 13
 
+    def test_a_loop_that_told_of_no_data_set_has_lost_none(self, tmp_path: Path) -> None:
+        leave(tmp_path, sidecar={"environment": {"a": 1}, "model": {"network": "Net"}, "dataset": {}})
+        (path,) = recover(tmp_path).written
+        with open_bundle(path) as bundle:
+            assert "dataset" not in bundle.missing
+            assert bundle.facts("dataset") == {}
+
     @pytest.mark.parametrize("sidecar", ["absent", "{", "[]", "x" * 10, '{"environment": 3, "model": []}', "huge"])
     def test_without_a_sidecar(self, tmp_path: Path, sidecar: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ring = leave(tmp_path, sidecar=None)
