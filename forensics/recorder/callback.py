@@ -354,6 +354,7 @@ class FlightRecorder(Callback):  # type: ignore[misc]  # MindSpore ships no type
         self._params = run_context.original_args()
         self._training = True
         self._step_open = False
+        self._told.clear()  # what was raised before may be gone, and another exception have its number
         self._response.begin()
         others = self._params.get("list_callback") or ()
         self._flight.happenings.savers = [item for item in others if hasattr(item, "latest_ckpt_file_name")]

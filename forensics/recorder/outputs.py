@@ -63,7 +63,7 @@ def own_number(read: Callable[[Any], Any], params: Any) -> float:
     try:
         return float(read(params))
     except Exception as error:
-        if not framework.brought_out(error, lambda: read(params)):
+        if not framework.brought_out(error, lambda: float(read(params))):
             raise
         surfaced = Surfaced(error)
     raise surfaced

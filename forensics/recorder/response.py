@@ -225,8 +225,8 @@ class Response:
                 level = logging.WARNING if flight.rank == 0 or trip.kind in OWN_ALONE else logging.INFO
                 what = brief(trigger["message"])
                 logger.log(level, "the flight recorder wrote %s (%s at step %d)", path, what, trigger["step"])
-        for alert in self._options.alerts:
-            flight.guard.run("alert", alert, None, trigger, path)
+        for number, alert in enumerate(self._options.alerts, 1):
+            flight.guard.run(f"alert {number}", alert, None, trigger, path)
         flight.guard.run("signals", self.on_written, None)
         return path
 

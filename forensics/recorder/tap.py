@@ -135,6 +135,11 @@ def install(train_cell: Any, *, hold: bool, capacity: int, max_bytes: int) -> In
     """
     if not isinstance(train_cell, nn.Cell):
         return "there is no train cell"
+    if framework.graph_mode():
+        # A graph gives their gradients as row tensors, of which not even the shapes are known when it is compiled.
+        for cell in train_cell.cells_and_names():
+            if isinstance(cell[1], nn.EmbeddingLookup) and getattr(cell[1], "sparse", False):
+                return f"{type(cell[1]).__name__} gives sparse gradients, which cannot be measured in a graph"
     weights = getattr(train_cell, "weights", None)
     if isinstance(train_cell, nn.TrainOneStepWithLossScaleCell) and weights is not None:
         # Before its overflow check, so that the layers that overflow are seen; it skips such updates by itself.

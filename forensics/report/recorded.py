@@ -62,6 +62,7 @@ KNOWN: tuple[Message, ...] = (
     message("the gradient tap failed to install"),
     message("there is no train cell"),
     message("{cell} has no optimizer that the gradient tap could stand before"),
+    message("{cell} gives sparse gradients, which cannot be measured in a graph"),
     message("the train cell computed no gradients where the recorder measures them"),
     message("gradients are measured where the optimizer is called, and only steps that do not overflow call it"),
     message("larger than the {bytes} bytes that a bundle leaves for it"),

@@ -185,13 +185,16 @@ def test_a_fault_of_a_column_of_the_users_is_none_of_the_runs(mode: str, scratch
             raise RuntimeError("not now")
         return 1.0
 
-    columns = {"own": own, "framework": framework, "sometimes": sometimes}
+    def several(params: Any) -> Any:
+        return Tensor(np.ones(3, np.float32))
+
+    columns = {"own": own, "framework": framework, "sometimes": sometimes, "several": several}
     recorder = FlightRecorder(scratch / "run", scalars=columns)
     training.model().train(1, training.dataset(4), callbacks=[recorder], dataset_sink_mode=False)
     assert calls == {"own": 3, "framework": 6, "sometimes": 4}
     with open_bundle(recorder.dump() or "") as bundle:
         failures = {item["where"]: item["count"] for item in bundle.facts("recorder")["failures"]}
-        assert failures == {"scalar own": 3, "scalar framework": 3, "scalar sometimes": 1}
+        assert failures == {"scalar own": 3, "scalar framework": 3, "scalar several": 3, "scalar sometimes": 1}
         assert bundle.table("scalars")["sometimes"].tolist()[::3] == [1.0, 1.0]
 
 

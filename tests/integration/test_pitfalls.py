@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import weakref
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -322,3 +323,75 @@ def test_what_stops_one_rank_is_told_by_it(
         _train(FlightRecorder(scratch / "run"), [Fails()], batches=2)
     (told,) = [record for record in caplog.records if "the flight recorder wrote" in record.getMessage()]
     assert told.levelno == logging.WARNING
+
+
+class Masked(nn.Cell):  # type: ignore[misc]
+    """Holds a constant with minus infinity in it, as attention masks are made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = training.Perceptron()
+        mask = np.array([[0.0, -np.inf]], np.float32)
+        self.mask = ms.Parameter(ms.Tensor(mask), name="mask", requires_grad=False)
+
+    def construct(self, x):  # type: ignore[no-untyped-def]
+        return self.body(x) + 0.0 * ops.exp(self.mask).sum()
+
+
+@pytest.mark.parametrize(("value", "trips"), [(-np.inf, False), (np.nan, True)])
+def test_infinity_in_what_is_not_trained_is_no_fault(mode: str, scratch: Path, value: float, trips: bool) -> None:
+    network = Masked()
+    network.mask.set_data(ms.Tensor(np.array([[0.0, value]], np.float32)))
+    optimizer = nn.Momentum(network.trainable_params(), 0.05, 0.9)
+    recorder = FlightRecorder(scratch / "run")
+    model = Model(network, nn.CrossEntropyLoss(), optimizer)
+    with pytest.raises(TrainingTripped) if trips else nullcontext():
+        model.train(1, training.dataset(4), callbacks=[recorder], dataset_sink_mode=False)
+    assert len(recorder.bundles) == int(trips)
+
+
+class Looked(nn.Cell):  # type: ignore[misc]
+    """Its gradients are sparse."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.last = nn.EmbeddingLookup(20, 8, sparse=True, target="CPU"), nn.Dense(8, 4)
+
+    def construct(self, x):  # type: ignore[no-untyped-def]
+        return self.last(self.table(ops.cast(ops.abs(x[:, 0]) * 5.0, ms.int32)))
+
+
+@pytest.mark.parametrize("mode", ["graph"], indirect=True)
+@pytest.mark.parametrize("on_trip", ["raise", "record"])
+def test_sparse_gradients_train(mode: str, scratch: Path, on_trip: str) -> None:
+    network = Looked()
+    recorder = FlightRecorder(scratch / "run", on_trip=on_trip)
+    model = Model(network, nn.CrossEntropyLoss(), nn.LazyAdam(network.trainable_params(), 1e-2))
+    model.train(1, training.dataset(4), callbacks=[recorder], dataset_sink_mode=False)
+    with open_bundle(recorder.dump() or "") as bundle:
+        assert bundle.table("scalars")["step"].tolist() == [1, 2, 3, 4]
+        why = "EmbeddingLookup gives sparse gradients, which cannot be measured in a graph"
+        assert bundle.missing["gradients"] == why
+
+
+def test_an_alert_that_fails_silences_no_other(scratch: Path) -> None:
+    def broken(*_: Any) -> None:
+        raise OSError("no mail today")
+
+    told: list[Any] = []
+    recorder = FlightRecorder(scratch / "run", max_bundles=9, alerts=[broken, lambda facts, path: told.append(path)])
+    training.model().train(1, training.dataset(2), callbacks=[recorder], dataset_sink_mode=False)
+    assert told == [recorder.dump() for _ in range(5)]
+
+
+def test_every_exception_of_many_runs_is_told(scratch: Path) -> None:
+    class Fail(ms.train.Callback):  # type: ignore[misc]
+        def on_train_step_end(self, run_context: Any) -> None:
+            raise LookupError("again")
+
+    recorder = FlightRecorder(scratch / "run", max_bundles=20)
+    for attempt in range(1, 9):
+        with pytest.raises(LookupError):
+            training.model().train(1, training.dataset(2), callbacks=[recorder, Fail()], dataset_sink_mode=False)
+        gc.collect()
+        assert len(recorder.bundles) == attempt

@@ -14,6 +14,8 @@ from forensics.recorder.reading import Trip
 def check(parameters: Mapping[str, Any]) -> Trip | None:
     """Fires when any element of any floating-point parameter is non-finite; looks at all of them, once each.
 
+    A parameter that is not trained may hold Inf on purpose, as an attention mask does: there only NaN counts.
+
     Meant for the beginning of a run and of an epoch, not for every step.
     """
     bad = [name for name, parameter in parameters.items() if _broken(parameter)]
@@ -31,4 +33,6 @@ def _broken(parameter: Any) -> bool:
     with np.errstate(all="ignore"):
         if np.isfinite(np.sum(values, dtype=np.float64)):
             return False
-    return not bool(np.isfinite(values).all())
+    if getattr(parameter, "requires_grad", True):
+        return not bool(np.isfinite(values).all())
+    return bool(np.isnan(values).any())
