@@ -143,6 +143,7 @@ class Flight(Steps):
             "the gradient tap failed to install",
         )
         if isinstance(installed, str):
+            self.installed = None  # what an earlier run had, with another model
             self.no_gradients = installed
             self.note("no-gradients", installed)
             if workload.optimizer is not None:

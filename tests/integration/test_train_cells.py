@@ -445,6 +445,15 @@ def test_a_cell_without_an_optimizer_says_so(mode: str, scratch: Path) -> None:
         assert len(bundle.table("scalars")["loss"]) == 2
 
 
+def test_a_second_cell_without_an_optimizer_has_no_gradients_of_the_first(mode: str, scratch: Path) -> None:
+    recorder = FlightRecorder(scratch / "run")
+    training.model().train(1, training.dataset(3), callbacks=[recorder], dataset_sink_mode=False)
+    Model(WithLoss()).train(1, training.dataset(3), callbacks=[recorder], dataset_sink_mode=False)
+    with open_bundle(recorder.dump() or "") as bundle:
+        assert bundle.table("scalars")["step"].tolist() == [1, 2, 3, 4, 5, 6]
+        assert "has no optimizer" in bundle.missing["gradients"]
+
+
 class Sink:
     """What device sink mode does to a callback: several steps run between two hooks, and the batch is out of sight."""
 
