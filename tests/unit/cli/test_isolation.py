@@ -286,8 +286,8 @@ def test_an_interrupt_at_the_worst_moment_ends_both(
 
     monkeypatch.setattr(os, "fork", forking)
     monkeypatch.setattr(isolation._Child, "_hear", hearing)
-    # A shell has what it starts in the background ignore interrupts.
-    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell has what it starts in the background ignore interrupts; one that came late must not end the tests.
+    usual = [(item, signal.signal(item, lambda *_: None)) for item in (signal.SIGINT, signal.SIGTERM)]
     try:
         before = [signal.getsignal(item) for item in (signal.SIGINT, signal.SIGTERM)]
         started = time.monotonic()
@@ -297,7 +297,9 @@ def test_an_interrupt_at_the_worst_moment_ends_both(
         assert list(tmp_path.iterdir()) == []
         assert [signal.getsignal(item) for item in (signal.SIGINT, signal.SIGTERM)] == before
     finally:
-        signal.signal(signal.SIGINT, usual)
+        time.sleep(0.1)
+        for item, handler in usual:
+            signal.signal(item, handler)
     with pytest.raises(ProcessLookupError):
         os.kill(children[0], 0)
 
