@@ -14,7 +14,7 @@ from forensics.recorder.reading import Trip
 def check(parameters: Mapping[str, Any]) -> Trip | None:
     """Fires when any element of any floating-point parameter is non-finite; looks at all of them, once each.
 
-    A parameter that is not trained may hold Inf on purpose, as an attention mask does: there only NaN counts.
+    A parameter that is not trained may hold minus infinity on purpose, as an attention mask does.
 
     Meant for the beginning of a run and of an epoch, not for every step.
     """
@@ -35,4 +35,4 @@ def _broken(parameter: Any) -> bool:
             return False
     if getattr(parameter, "requires_grad", True):
         return not bool(np.isfinite(values).all())
-    return bool(np.isnan(values).any())
+    return not bool((values < np.inf).all())
