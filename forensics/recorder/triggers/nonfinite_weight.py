@@ -35,4 +35,4 @@ def _broken(parameter: Any) -> bool:
             return False
     if getattr(parameter, "requires_grad", True):
         return not bool(np.isfinite(values).all())
-    return not bool((values < np.inf).all())
+    return not bool(np.less(values, np.inf).all())
